@@ -1,0 +1,30 @@
+//! cli: argv → calls, exit code.
+//!
+//! One file per command: its arguments, its help and a `run` that reads as a table of contents. The only room
+//! that prints, and the only one that knows all the others; nobody uses it. Exit codes: 0 clean, 1 findings,
+//! 2 trouble; a tap ends as its child did.
+
+pub mod place;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::error::Result;
+
+#[derive(Parser)]
+#[command(name = "rpctap", version, about, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// To add a command: its file, a variant here, a line in [`Cli::run`].
+#[derive(Subcommand)]
+enum Command {}
+
+impl Cli {
+    pub fn run(self) -> Result<ExitCode> {
+        match self.command {}
+    }
+}
