@@ -4,6 +4,7 @@
 //! stamped, handed to a [`Sink`]. There is one event type for everything that happens, so that live, imported
 //! and sample traffic walk through the same door. This room refuses to judge: nothing here knows a protocol.
 
+pub mod http;
 pub mod session;
 pub mod sink;
 
@@ -119,6 +120,11 @@ pub enum Happening {
     CarrierHead { status: u16, headers: Vec<(String, String)> },
     /// The response is an event stream or an upgraded connection: it may stay open.
     CarrierStreaming { resumes: Option<String> },
+    /// The next message on this carrier stands in the server-sent event of this id (an id without a message only
+    /// marks where to resume). The same id on a later stream that resumes is a redelivery, not a second answer.
+    StreamEvent { id: String },
+    /// Fields that came after a body.
+    CarrierTrailers { from: Side, headers: Vec<(String, String)> },
     /// The exchange is over. Bytes are of the bodies, as they travelled.
     CarrierClosed { by: Party, how: How, request_bytes: u64, response_bytes: u64 },
     /// The session was ended by its own means: HTTP DELETE, or 404 for a session that is gone.
