@@ -1,1 +1,19 @@
-//! exchange
+//! exchange: events → facts.
+//!
+//! Comes in: the events of one session, in order, once. Goes out: [`Fact`]s: what became of every request (in both
+//! directions), every cancel, task, progress token and stream, and what was irregular on the way. Requests are
+//! keyed by who asked, the id and its generation; memory grows with what is open, never with what has passed.
+//! This room refuses to judge: whether a silence is right or a leak is a question for `finding`.
+
+pub mod fact;
+pub mod latency;
+pub mod limits;
+pub mod outcome;
+
+pub use fact::{
+    Cancel, CancelEnd, CancelOf, CancelTarget, Cause, Exchange, Fact, Mark, MovedOn, Sign, Slip, SlipKind, Stream,
+    StreamEnd, Task, TaskEnd, Token, TokenEnd,
+};
+pub use latency::Latency;
+pub use limits::{CancelPolicy, Limits};
+pub use outcome::{Outcome, Outcomes};
