@@ -1,0 +1,147 @@
+//! Fills a new store as fast as SQLite can: for importers.
+//!
+//! Comes in: what a [`Sink`] is told, on the importer's thread. Goes out: a finished store file, moved into place
+//! when it is whole, so that a broken import leaves nothing behind. A second thread does the writing; loads are
+//! handed over through a channel of bounded length. No journal is kept, since the file is nobody's yet.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::load::{Gathered, Load};
+use super::writer::{Book, write};
+use super::{Store, create_private, migrate};
+use crate::error::{Doing, Error, Result};
+use crate::event::{Event, Session, SessionKey, Sink, StreamId};
+
+/// Big pages suit big blocks that are written once.
+const PAGE_BYTES: u32 = 16 * 1024;
+
+/// One load: a few of them in flight keep both threads busy and memory small.
+const LOAD_BYTES: usize = 4 * 1024 * 1024;
+const LOAD_EVENTS: usize = 16 * 1024;
+const LOADS_IN_FLIGHT: usize = 2;
+
+pub struct Bulk {
+    path: PathBuf,
+    beside: PathBuf,
+    gathered: Gathered,
+    loads: Option<SyncSender<Load>>,
+    written: Receiver<Load>,
+    thread: Option<JoinHandle<Result<()>>>,
+}
+
+impl Bulk {
+    /// Begins a store at a path where there is none yet.
+    pub fn create(path: &Path) -> Result<Bulk> {
+        let doing = format!("making the store {}", path.display());
+        if path.exists() {
+            return Err(Error::new("it is there already").while_doing(doing));
+        }
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(format!(".new-{}", std::process::id()));
+        let beside = PathBuf::from(beside);
+        let _ = fs::remove_file(&beside);
+        create_private(&beside).doing(&doing)?;
+        let conn = prepare(&beside).map_err(|error| error.while_doing(&doing))?;
+        let (loads, incoming) = sync_channel(LOADS_IN_FLIGHT);
+        let (done, written) = sync_channel(LOADS_IN_FLIGHT + 2);
+        let thread = thread::Builder::new()
+            .name("store".to_string())
+            .spawn(move || write_all(conn, &incoming, &done))
+            .doing(&doing)?;
+        let gathered = Gathered::default();
+        Ok(Bulk { path: path.to_path_buf(), beside, gathered, loads: Some(loads), written, thread: Some(thread) })
+    }
+
+    /// Writes the rest, moves the file into place and opens it.
+    pub fn finish(mut self) -> Result<Store> {
+        let doing = format!("making the store {}", self.path.display());
+        self.hand_over();
+        self.loads = None;
+        self.join().map_err(|error| error.while_doing(&doing))?;
+        // A hard link fails where a file has appeared meanwhile; a plain rename would bury it.
+        fs::hard_link(&self.beside, &self.path)
+            .and_then(|()| fs::remove_file(&self.beside))
+            .or_else(|cause| match cause.kind() {
+                std::io::ErrorKind::AlreadyExists => Err(cause),
+                _ => fs::rename(&self.beside, &self.path),
+            })
+            .doing(&doing)?;
+        Store::open(&self.path)
+    }
+
+    fn hand_over(&mut self) {
+        while let Ok(load) = self.written.try_recv() {
+            self.gathered.recycle(load);
+        }
+        if !self.gathered.is_empty()
+            && let Some(loads) = &self.loads
+        {
+            // A closed channel means that the writer met trouble; `finish` tells it.
+            let _ = loads.send(self.gathered.take());
+        }
+    }
+
+    fn join(&mut self) -> Result<()> {
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(result)) => result,
+            _ => Err(Error::new("the writing thread broke down")),
+        }
+    }
+
+    fn perhaps_hand_over(&mut self) {
+        if self.gathered.held_bytes() >= LOAD_BYTES || self.gathered.held_events() >= LOAD_EVENTS {
+            self.hand_over();
+        }
+    }
+}
+
+impl Drop for Bulk {
+    fn drop(&mut self) {
+        self.loads = None;
+        if self.thread.is_some() {
+            let _ = self.join();
+        }
+        let _ = fs::remove_file(&self.beside);
+    }
+}
+
+impl Sink for Bulk {
+    fn session(&mut self, session: &Session) {
+        self.gathered.session(session);
+    }
+
+    fn bytes(&mut self, session: SessionKey, stream: StreamId, bytes: &[u8]) {
+        self.gathered.bytes(session, stream, bytes);
+        self.perhaps_hand_over();
+    }
+
+    fn event(&mut self, event: Event) {
+        self.gathered.event(event);
+        self.perhaps_hand_over();
+    }
+}
+
+fn prepare(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut conn = Connection::open_with_flags(path, flags).doing("opening it")?;
+    conn.pragma_update(None, "page_size", PAGE_BYTES).doing("setting it up")?;
+    migrate::migrate(&mut conn)?;
+    conn.pragma_update_and_check(None, "journal_mode", "OFF", |_| Ok(())).doing("setting it up")?;
+    conn.pragma_update(None, "synchronous", "OFF").doing("setting it up")?;
+    conn.pragma_update_and_check(None, "locking_mode", "EXCLUSIVE", |_| Ok(())).doing("setting it up")?;
+    Ok(conn)
+}
+
+fn write_all(mut conn: Connection, loads: &Receiver<Load>, done: &SyncSender<Load>) -> Result<()> {
+    let mut book = Book::default();
+    for load in loads {
+        write(&mut conn, &mut book, &load).doing("writing")?;
+        let _ = done.try_send(load);
+    }
+    conn.close().map_err(|(_, cause)| cause).doing("closing")
+}

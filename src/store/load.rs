@@ -1,0 +1,202 @@
+//! Events and bytes on their way into rows: gathered as a sink, then written in one go.
+//!
+//! Comes in: what a [`Sink`] is told. Goes out: [`Load`]s, each of which becomes one transaction. Bytes are
+//! copied once, into one run per stream; where a block is to end is only noted, on the edge of a frame where
+//! possible, so that most bodies lie within one block.
+
+use std::collections::HashMap;
+
+use crate::event::{Event, Session, SessionKey, Sink, StreamId};
+
+/// A block is closed at the first frame edge past this: big enough to be cheap, small enough to read one body.
+const BLOCK_BYTES: usize = 64 * 1024;
+
+/// A frame longer than this does not wait for its edge.
+const LONGEST_BLOCK_BYTES: usize = 1024 * 1024;
+
+/// Buffers kept for the next load, so that a busy tap does not ask the allocator for megabytes at each commit.
+const SPARE_BUFFERS: usize = 4;
+
+/// What one transaction writes.
+#[derive(Debug, Default)]
+pub struct Load {
+    pub(super) sessions: Vec<Session>,
+    pub(super) events: Vec<Event>,
+    pub(super) runs: Vec<Run>,
+}
+
+/// New bytes of one stream and where to cut them into blocks.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub session: SessionKey,
+    pub stream: StreamId,
+    pub start: u64,
+    pub bytes: Vec<u8>,
+    pub cuts: Vec<usize>,
+}
+
+impl Run {
+    /// The blocks, each with its place in the stream.
+    pub fn blocks(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let ends = self.cuts.iter().copied().chain(std::iter::once(self.bytes.len()));
+        let mut from = 0;
+        ends.filter_map(move |end| {
+            let block = (self.start + from as u64, &self.bytes[from..end]);
+            from = end;
+            (!block.1.is_empty()).then_some(block)
+        })
+    }
+
+    fn open_bytes(&self) -> usize {
+        self.bytes.len() - self.cuts.last().copied().unwrap_or(0)
+    }
+}
+
+/// Gathers a load.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    load: Load,
+    bytes: usize,
+    /// Which run of the load belongs to a stream.
+    places: HashMap<(SessionKey, StreamId), usize>,
+    /// The place found last: traffic comes in stretches of one stream.
+    last: Option<((SessionKey, StreamId), usize)>,
+    /// How far each stream has come.
+    ends: HashMap<(SessionKey, StreamId), u64>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Gathered {
+    pub fn is_empty(&self) -> bool {
+        self.load.sessions.is_empty() && self.load.events.is_empty() && self.load.runs.is_empty()
+    }
+
+    /// Raw bytes waiting.
+    pub fn held_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn held_events(&self) -> usize {
+        self.load.events.len()
+    }
+
+    /// Goes on with a stream that already has `end` bytes in the store.
+    pub fn continue_stream(&mut self, session: SessionKey, stream: StreamId, end: u64) {
+        self.ends.insert((session, stream), end);
+    }
+
+    /// Everything gathered so far.
+    pub fn take(&mut self) -> Load {
+        for run in &self.load.runs {
+            self.ends.insert((run.session, run.stream), run.start + run.bytes.len() as u64);
+        }
+        self.places.clear();
+        self.last = None;
+        self.bytes = 0;
+        let room = self.load.events.len();
+        let taken = std::mem::take(&mut self.load);
+        self.load.events.reserve(room);
+        taken
+    }
+
+    /// Takes back the buffers of a load that has been written.
+    pub fn recycle(&mut self, load: Load) {
+        for run in load.runs {
+            if self.spare.len() < SPARE_BUFFERS {
+                let mut bytes = run.bytes;
+                bytes.clear();
+                self.spare.push(bytes);
+            }
+        }
+    }
+
+    fn run(&mut self, session: SessionKey, stream: StreamId) -> &mut Run {
+        let key = (session, stream);
+        if let Some((known, place)) = self.last
+            && known == key
+        {
+            return &mut self.load.runs[place];
+        }
+        let place = match self.places.get(&key) {
+            Some(place) => *place,
+            None => {
+                let start = self.ends.get(&key).copied().unwrap_or(0);
+                let bytes = self.spare.pop().unwrap_or_default();
+                self.load.runs.push(Run { session, stream, start, bytes, cuts: Vec::new() });
+                self.places.insert(key, self.load.runs.len() - 1);
+                self.load.runs.len() - 1
+            }
+        };
+        self.last = Some((key, place));
+        &mut self.load.runs[place]
+    }
+}
+
+impl Sink for Gathered {
+    fn session(&mut self, session: &Session) {
+        self.load.sessions.push(session.clone());
+    }
+
+    fn bytes(&mut self, session: SessionKey, stream: StreamId, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.bytes += bytes.len();
+        let run = self.run(session, stream);
+        for part in bytes.chunks(LONGEST_BLOCK_BYTES) {
+            if run.open_bytes() >= LONGEST_BLOCK_BYTES {
+                run.cuts.push(run.bytes.len());
+            }
+            run.bytes.extend_from_slice(part);
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        if let Some(span) = event.span().filter(|span| span.len > 0) {
+            let run = self.run(event.session, span.stream);
+            let edge = (span.start + span.len).saturating_sub(run.start) as usize;
+            let cut = run.cuts.last().copied().unwrap_or(0);
+            if edge >= cut + BLOCK_BYTES && edge <= run.bytes.len() {
+                run.cuts.push(edge);
+            }
+        }
+        self.load.events.push(event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Span, What};
+
+    fn stderr(seq: u64, start: u64, len: u64) -> Event {
+        Event { session: 1, seq, at: 0, carrier: None, what: What::Stderr { bytes: Span { stream: 2, start, len } } }
+    }
+
+    #[test]
+    fn blocks_end_on_frame_edges_and_hold_everything() {
+        let mut gathered = Gathered::default();
+        let line = vec![b'x'; 1000];
+        for seq in 0..300u64 {
+            gathered.bytes(1, 2, &line);
+            gathered.event(stderr(seq + 1, seq * 1000, 999));
+        }
+        let load = gathered.take();
+        let blocks: Vec<_> = load.runs[0].blocks().map(|(start, bytes)| (start, bytes.len())).collect();
+        assert_eq!(blocks.iter().map(|(_, len)| len).sum::<usize>(), 300_000);
+        assert!(blocks.len() >= 4 && blocks[1..].iter().all(|(start, _)| start % 1000 == 999), "{blocks:?}");
+        gathered.bytes(1, 2, b"more");
+        assert_eq!(gathered.take().runs[0].start, 300_000);
+    }
+
+    #[test]
+    fn a_long_frame_is_cut_all_the_same() {
+        let mut gathered = Gathered::default();
+        for _ in 0..40 {
+            gathered.bytes(1, 0, &[b'y'; 256 * 1024]);
+        }
+        let load = gathered.take();
+        assert!(load.runs[0].blocks().all(|(_, bytes)| bytes.len() <= 2 * LONGEST_BLOCK_BYTES));
+        assert_eq!(load.runs[0].blocks().map(|(_, bytes)| bytes.len()).sum::<usize>(), 40 * 256 * 1024);
+    }
+}

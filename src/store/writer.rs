@@ -1,0 +1,198 @@
+//! Writes into a store that others may be using: short transactions, nothing lost when one fails.
+//!
+//! Comes in: what a [`Sink`] is told. Goes out: rows, at each [`Writer::commit`]. A load that could not be
+//! written stays here, in order, and is tried again at the next commit.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::Store;
+use super::load::{Gathered, Load};
+use super::rows::{Inserts, Names};
+use crate::error::{Doing, Error, Result};
+use crate::event::{Event, Micros, Session, SessionKey, Sink, StreamId};
+
+/// Past this a writer commits by itself, so that an importer need not think of it.
+const COMMIT_BYTES: usize = 8 * 1024 * 1024;
+const COMMIT_EVENTS: usize = 32 * 1024;
+
+/// A session as the store numbers it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known {
+    pub id: i64,
+    pub started_at: Micros,
+}
+
+pub struct Writer {
+    store: Store,
+    gathered: Gathered,
+    waiting: VecDeque<Load>,
+    book: Book,
+    trouble: Option<Error>,
+    by_itself: bool,
+}
+
+/// What the store has already given numbers to.
+#[derive(Default)]
+pub(super) struct Book {
+    pub sessions: HashMap<SessionKey, Known>,
+    pub names: Names,
+}
+
+impl Store {
+    /// A sink that fills this store.
+    pub fn writer(self) -> Writer {
+        Writer {
+            store: self,
+            gathered: Gathered::default(),
+            waiting: VecDeque::new(),
+            book: Book::default(),
+            trouble: None,
+            by_itself: true,
+        }
+    }
+}
+
+impl Writer {
+    /// Leaves the commits to the caller: for the recorder, which has its own idea of time.
+    pub fn commit_when_told(mut self) -> Writer {
+        self.by_itself = false;
+        self
+    }
+
+    /// How long a commit may wait for other users of the file.
+    pub fn patience(&self, patience: Duration) -> Result<()> {
+        self.store.conn.busy_timeout(patience).doing("setting the patience")
+    }
+
+    /// Writes everything told so far. What cannot be written is kept for the next try.
+    pub fn commit(&mut self) -> Result<()> {
+        if !self.gathered.is_empty() {
+            let load = self.gathered.take();
+            self.waiting.push_back(load);
+        }
+        while let Some(load) = self.waiting.front() {
+            write(&mut self.store.conn, &mut self.book, load).doing("writing to the store")?;
+            if let Some(load) = self.waiting.pop_front() {
+                self.gathered.recycle(load);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the rest and gives the store back, or the first trouble there was.
+    pub fn finish(mut self) -> Result<Store> {
+        self.commit()?;
+        Ok(self.store)
+    }
+
+    /// Raw bytes not yet handed to SQLite.
+    pub fn gathered_bytes(&self) -> usize {
+        self.gathered.held_bytes()
+    }
+
+    /// The trouble of a commit it made by itself, if it is still in it.
+    pub fn trouble(&self) -> Option<&Error> {
+        self.trouble.as_ref()
+    }
+
+    /// The store's number for a session, once a commit has given it one.
+    pub fn number(&self, session: SessionKey) -> Option<u32> {
+        self.book.sessions.get(&session).and_then(|known| u32::try_from(known.id).ok())
+    }
+
+    /// Goes on with a session that is in the store already; gives the seq of its last event and how far its
+    /// streams have come.
+    pub fn continue_session(&mut self, key: SessionKey, number: u32) -> Result<Tail> {
+        let recorded = self.store.session(number)?;
+        let tail = self.store.tail(number)?;
+        self.book.sessions.insert(key, Known { id: i64::from(number), started_at: recorded.session.started_at });
+        for (stream, end) in &tail.streams {
+            self.gathered.continue_stream(key, *stream, *end);
+        }
+        Ok(tail)
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    fn perhaps_commit(&mut self) {
+        if self.by_itself
+            && (self.gathered.held_bytes() >= COMMIT_BYTES || self.gathered.held_events() >= COMMIT_EVENTS)
+        {
+            self.trouble = self.commit().err();
+        }
+    }
+}
+
+/// Where a recorded session stands.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tail {
+    pub last_seq: u64,
+    pub streams: Vec<(StreamId, u64)>,
+}
+
+impl Sink for Writer {
+    fn session(&mut self, session: &Session) {
+        self.gathered.session(session);
+    }
+
+    fn bytes(&mut self, session: SessionKey, stream: StreamId, bytes: &[u8]) {
+        self.gathered.bytes(session, stream, bytes);
+        self.perhaps_commit();
+    }
+
+    fn event(&mut self, event: Event) {
+        self.gathered.event(event);
+        self.perhaps_commit();
+    }
+}
+
+/// One load, one transaction. The book learns new numbers only when it holds.
+pub(super) fn write(conn: &mut Connection, book: &mut Book, load: &Load) -> rusqlite::Result<()> {
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut fresh = Book::default();
+    {
+        let mut inserts = Inserts::prepare(&tx)?;
+        for session in &load.sessions {
+            let id = inserts.session(session)?;
+            fresh.sessions.insert(session.key, Known { id, started_at: session.started_at });
+        }
+        let find = |fresh: &Book, key: SessionKey| fresh.sessions.get(&key).or(book.sessions.get(&key)).copied();
+        for run in &load.runs {
+            if let Some(known) = find(&fresh, run.session) {
+                for (start, bytes) in run.blocks() {
+                    inserts.block(known.id, run.stream, start, bytes)?;
+                }
+            }
+        }
+        let mut last: Option<(SessionKey, Known)> = None;
+        for event in &load.events {
+            let known = match last {
+                Some((key, known)) if key == event.session => Some(known),
+                _ => find(&fresh, event.session),
+            };
+            let Some(known) = known else { continue };
+            last = Some((event.session, known));
+            let method = match event.message().and_then(|(_, message)| message.method.as_ref()) {
+                None => None,
+                Some(name) => Some(match book.names.number(name).or_else(|| fresh.names.number(name)) {
+                    Some(number) => number,
+                    None => {
+                        let number = inserts.method(name)?;
+                        fresh.names.learn(name, number);
+                        number
+                    }
+                }),
+            };
+            inserts.event(known, method, event)?;
+        }
+    }
+    tx.commit()?;
+    book.sessions.extend(fresh.sessions);
+    book.names.take_in(fresh.names);
+    Ok(())
+}
