@@ -5,6 +5,7 @@
 //! and sample traffic walk through the same door. This room refuses to judge: nothing here knows a protocol.
 
 pub mod http;
+pub mod redact;
 pub mod session;
 pub mod sink;
 
