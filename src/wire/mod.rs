@@ -5,6 +5,64 @@
 //! not cut. Any split of the same bytes gives the same frames and faults. A framer never gives up and holds at
 //! most a named limit in memory. It refuses to know what a body means.
 
+pub mod content_length;
+mod header;
+pub mod lines;
+pub mod sniff;
+#[cfg(test)]
+mod told;
+
+/// How the messages of a stream are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Framing {
+    /// One message a line.
+    Lines,
+    /// A header block with the length before each message.
+    ContentLength,
+}
+
+/// What all framers can do, for those who do not care which one it is.
+pub trait Framer {
+    fn feed(&mut self, bytes: &[u8], tell: &mut dyn FnMut(Piece<'_>));
+    fn finish(&mut self, tell: &mut dyn FnMut(Piece<'_>));
+}
+
+macro_rules! framer {
+    ($($name:ty),*) => {$(
+        impl Framer for $name {
+            fn feed(&mut self, bytes: &[u8], tell: &mut dyn FnMut(Piece<'_>)) {
+                <$name>::feed(self, bytes, tell)
+            }
+
+            fn finish(&mut self, tell: &mut dyn FnMut(Piece<'_>)) {
+                <$name>::finish(self, tell)
+            }
+        }
+    )*};
+}
+
+framer!(lines::Lines, content_length::ContentLength, sniff::Sniff);
+
+/// All framings, in the order in which they are looked for.
+pub const FRAMINGS: [Framing; 2] = [Framing::Lines, Framing::ContentLength];
+
+impl Framing {
+    pub fn name(self) -> &'static str {
+        match self {
+            Framing::Lines => "lines",
+            Framing::ContentLength => "content-length",
+        }
+    }
+
+    /// The bytes that carry `body` in this framing.
+    pub fn wrap(self, body: &[u8]) -> Vec<u8> {
+        match self {
+            Framing::Lines => [body, b"\n"].concat(),
+            Framing::ContentLength => [format!("Content-Length: {}\r\n\r\n", body.len()).as_bytes(), body].concat(),
+        }
+    }
+}
+
 /// What a framer tells. All offsets count the bytes of this stream since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece<'a> {
