@@ -9,6 +9,8 @@ pub mod fact;
 pub mod latency;
 pub mod limits;
 pub mod outcome;
+pub mod series;
+pub mod trend;
 
 pub use fact::{
     Cancel, CancelEnd, CancelOf, CancelTarget, Cause, Exchange, Fact, Mark, MovedOn, Sign, Slip, SlipKind, Stream,
@@ -17,3 +19,5 @@ pub use fact::{
 pub use latency::Latency;
 pub use limits::{CancelPolicy, Limits};
 pub use outcome::{Outcome, Outcomes};
+pub use series::{Leak, LeakKind, Series, Track};
+pub use trend::{Growth, Trend};

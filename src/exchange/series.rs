@@ -1,0 +1,625 @@
+//! What was open and what leaked, over time, in bounded memory.
+//!
+//! Comes in: that a request or task was opened and closed, that something leaked, that a gauge was read; in the
+//! order of events. Goes out: [`Point`]s at most a few hundred in number, whether the session took a second or a
+//! week: when there would be too many buckets, each becomes twice as wide. Only buckets in which something
+//! happened are kept, so a short session costs little. A leak is known late and counts from when it was opened,
+//! so that the curve shows when it happened; the live view counts it from when it became certain ([`View`]).
+//! This file refuses to judge what is a leak.
+
+use std::collections::BTreeMap;
+
+use crate::event::{Micros, Side};
+
+/// Buckets a series may have: enough for a picture 800 pixels wide, little enough to keep for each session.
+pub const MOST_BUCKETS: u64 = 512;
+/// Methods and tools told apart among the leaks. What a hostile peer names beyond these counts under `…`.
+const MOST_CARRIERS: usize = 256;
+/// The name under which the carriers beyond [`MOST_CARRIERS`] are counted.
+pub const OTHER_CARRIERS: &str = "…";
+
+/// What can be open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Track {
+    /// Requests that the client sent.
+    ClientRequests,
+    /// Requests that the server sent.
+    ServerRequests,
+    Tasks,
+}
+
+impl Track {
+    pub const ALL: [Track; 3] = [Track::ClientRequests, Track::ServerRequests, Track::Tasks];
+
+    pub fn requests_of(asker: Side) -> Track {
+        match asker {
+            Side::Client => Track::ClientRequests,
+            Side::Server => Track::ServerRequests,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Track::ClientRequests => "client-requests",
+            Track::ServerRequests => "server-requests",
+            Track::Tasks => "tasks",
+        }
+    }
+}
+
+/// By what verdict something counts as leaked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LeakKind {
+    Orphaned,
+    Abandoned,
+    AnsweredAfterClose,
+    /// A cancel after which a reply was owed and none came.
+    UnresolvedCancel,
+    /// Work that visibly went on after a cancel.
+    WorkAfterCancel,
+    Task,
+    ProgressToken,
+    Stream,
+}
+
+impl LeakKind {
+    pub const ALL: [LeakKind; 8] = [
+        LeakKind::Orphaned,
+        LeakKind::Abandoned,
+        LeakKind::AnsweredAfterClose,
+        LeakKind::UnresolvedCancel,
+        LeakKind::WorkAfterCancel,
+        LeakKind::Task,
+        LeakKind::ProgressToken,
+        LeakKind::Stream,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            LeakKind::Orphaned => "orphaned",
+            LeakKind::Abandoned => "abandoned",
+            LeakKind::AnsweredAfterClose => "answered-after-close",
+            LeakKind::UnresolvedCancel => "unresolved-cancel",
+            LeakKind::WorkAfterCancel => "work-after-cancel",
+            LeakKind::Task => "task",
+            LeakKind::ProgressToken => "progress-token",
+            LeakKind::Stream => "stream",
+        }
+    }
+}
+
+/// From when a leak counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum View {
+    /// From when it was opened: for looking back.
+    Opened,
+    /// From when it became certain: for watching live.
+    Certain,
+}
+
+/// One thing that leaked.
+#[derive(Debug, Clone, Copy)]
+pub struct Leak<'a> {
+    pub kind: LeakKind,
+    pub opened_at: Micros,
+    pub certain_at: Micros,
+    /// The track it stands open in, if it was told with [`Series::opened`] and never with [`Series::closed`].
+    pub still_open: Option<Track>,
+    pub method: &'a str,
+    pub tool: Option<&'a str>,
+}
+
+/// The lowest, highest and last value within a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Level {
+    pub low: u64,
+    pub high: u64,
+    pub last: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Bucket {
+    index: u64,
+    levels: [Level; 3],
+    /// Requests of both sides.
+    asked: u64,
+    /// Opened here, not closed so far and not (yet) told as leaked.
+    unclosed: [u64; 3],
+    leaked: [u64; 8],
+    certain: [u64; 8],
+}
+
+/// Readings of one gauge within a bucket.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    index: u64,
+    sum: f64,
+    count: u64,
+    last: f64,
+}
+
+/// How much of the growth one method or tool carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Carrier {
+    pub method: String,
+    pub tool: Option<String>,
+    pub leaked: u64,
+}
+
+/// The series at one moment: the end of a bucket.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    pub at: Micros,
+    /// By [`Track`].
+    pub open: [Level; 3],
+    /// Requests asked within the bucket.
+    pub asked: u64,
+    /// So far, by [`LeakKind`], in the view asked for.
+    pub leaked: [u64; 8],
+    /// Opened so far and never closed, as far as the events go; leaks not among them. By [`Track`].
+    pub unclosed: [u64; 3],
+}
+
+impl Point {
+    pub fn leaked_in_all(&self) -> u64 {
+        self.leaked.iter().sum()
+    }
+
+    pub fn open_requests(&self) -> u64 {
+        self.open[Track::ClientRequests as usize].last + self.open[Track::ServerRequests as usize].last
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Series {
+    origin: Option<Micros>,
+    /// The latest moment told of, after `origin`.
+    length: u64,
+    /// A bucket is `1 << shift` microseconds wide.
+    shift: u32,
+    buckets: Vec<Bucket>,
+    open: [u64; 3],
+    asked: u64,
+    latencies: Latencies,
+    carriers: BTreeMap<(String, Option<String>), u64>,
+    gauges: Vec<(String, Vec<Reading>)>,
+}
+
+impl Series {
+    /// Time has come this far, whether or not something happened.
+    pub fn reached(&mut self, at: Micros) {
+        let after = self.offset(at);
+        self.length = self.length.max(after);
+        while self.length >> self.shift >= MOST_BUCKETS {
+            self.widen();
+        }
+    }
+
+    pub fn opened(&mut self, track: Track, at: Micros) {
+        self.reached(at);
+        self.open[track as usize] += 1;
+        let is_request = track != Track::Tasks;
+        self.asked += u64::from(is_request);
+        let bucket = self.current();
+        bucket.asked += u64::from(is_request);
+        self.settle(track);
+        let index = self.offset(at) >> self.shift;
+        self.at_index(index).unclosed[track as usize] += 1;
+    }
+
+    pub fn closed(&mut self, track: Track, opened_at: Micros, at: Micros) {
+        self.reached(at);
+        self.open[track as usize] = self.open[track as usize].saturating_sub(1);
+        self.current();
+        self.settle(track);
+        self.latencies.add(at.saturating_sub(opened_at).max(0) as u64);
+        self.take_unclosed(track, opened_at);
+    }
+
+    /// Something leaked. It may be told long after it was opened, in any order.
+    pub fn leaked(&mut self, leak: Leak<'_>) {
+        self.reached(leak.opened_at);
+        self.reached(leak.certain_at);
+        if let Some(track) = leak.still_open {
+            self.take_unclosed(track, leak.opened_at);
+        }
+        let opened = self.offset(leak.opened_at) >> self.shift;
+        self.at_index(opened).leaked[leak.kind as usize] += 1;
+        let certain = self.offset(leak.certain_at) >> self.shift;
+        self.at_index(certain).certain[leak.kind as usize] += 1;
+        self.carried(leak.method, leak.tool);
+    }
+
+    /// Something is open at the end without being called a leak: names who would carry the growth if it is one.
+    pub fn hanging(&mut self, method: &str, tool: Option<&str>) {
+        self.carried(method, tool);
+    }
+
+    /// A gauge was read: a number of the server's own, or a measure of its process.
+    pub fn measured(&mut self, gauge: &str, at: Micros, value: f64) {
+        if !value.is_finite() {
+            return;
+        }
+        self.reached(at);
+        let index = self.offset(at) >> self.shift;
+        let known = self.gauges.iter().position(|(name, _)| name == gauge);
+        let place = known.unwrap_or_else(|| {
+            self.gauges.push((gauge.to_string(), Vec::new()));
+            self.gauges.len() - 1
+        });
+        let readings = &mut self.gauges[place].1;
+        match readings.last_mut() {
+            // Clocks step back now and then; a reading never goes before the one it followed.
+            Some(last) if last.index >= index => {
+                last.sum += value;
+                last.count += 1;
+                last.last = value;
+            }
+            _ => readings.push(Reading { index, sum: value, count: 1, last: value }),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.buckets.is_empty()
+    }
+
+    pub fn starts_at(&self) -> Micros {
+        self.origin.unwrap_or(0)
+    }
+
+    pub fn ends_at(&self) -> Micros {
+        self.starts_at().saturating_add(self.length as i64)
+    }
+
+    pub fn bucket_micros(&self) -> u64 {
+        1 << self.shift
+    }
+
+    /// Requests of both sides.
+    pub fn asked(&self) -> u64 {
+        self.asked
+    }
+
+    pub fn leaked_in_all(&self) -> u64 {
+        self.buckets.iter().flat_map(|bucket| bucket.leaked).sum()
+    }
+
+    /// The time that all but one in a thousand closed requests stayed below; 0 when none was closed.
+    pub fn slowest_usual_micros(&self) -> u64 {
+        self.latencies.all_but_one_in_a_thousand()
+    }
+
+    /// Whom the leaks belong to, most first.
+    pub fn carriers(&self) -> Vec<Carrier> {
+        let mut carriers: Vec<Carrier> = self
+            .carriers
+            .iter()
+            .map(|((method, tool), leaked)| Carrier { method: method.clone(), tool: tool.clone(), leaked: *leaked })
+            .collect();
+        carriers.sort_by(|a, b| b.leaked.cmp(&a.leaked));
+        carriers
+    }
+
+    /// One point for each bucket in which something happened, and one for the end.
+    pub fn points(&self, view: View) -> Vec<Point> {
+        let mut points = Vec::with_capacity(self.buckets.len() + 1);
+        let mut leaked = [0; 8];
+        let mut unclosed = [0; 3];
+        for bucket in &self.buckets {
+            let here = match view {
+                View::Opened => &bucket.leaked,
+                View::Certain => &bucket.certain,
+            };
+            for (sum, more) in leaked.iter_mut().zip(here) {
+                *sum += more;
+            }
+            for (sum, more) in unclosed.iter_mut().zip(bucket.unclosed) {
+                *sum += more;
+            }
+            let after = ((bucket.index + 1) << self.shift).min(self.length);
+            let at = self.starts_at().saturating_add(after as i64);
+            points.push(Point { at, open: bucket.levels, asked: bucket.asked, leaked, unclosed });
+        }
+        if let Some(last) = points.last().filter(|last| last.at < self.ends_at()) {
+            let open = last.open.map(|level| Level { low: level.last, high: level.last, last: level.last });
+            points.push(Point { at: self.ends_at(), open, asked: 0, leaked, unclosed });
+        }
+        points
+    }
+
+    pub fn gauge_names(&self) -> Vec<&str> {
+        self.gauges.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// The readings of a gauge: the mean of each bucket, at its middle; a lone reading is itself.
+    pub fn gauge(&self, name: &str) -> Vec<(Micros, f64)> {
+        let Some((_, readings)) = self.gauges.iter().find(|(known, _)| known == name) else { return Vec::new() };
+        readings
+            .iter()
+            .map(|reading| {
+                let middle = (reading.index << self.shift) + (1 << self.shift) / 2;
+                let at = self.starts_at().saturating_add(middle.min(self.length) as i64);
+                (at, reading.sum / reading.count as f64)
+            })
+            .collect()
+    }
+
+    /// The last reading of a gauge.
+    pub fn gauge_last(&self, name: &str) -> Option<f64> {
+        self.gauges.iter().find(|(known, _)| known == name)?.1.last().map(|reading| reading.last)
+    }
+
+    /// Microseconds since the first event. What is stamped before it counts as at it.
+    fn offset(&mut self, at: Micros) -> u64 {
+        let origin = *self.origin.get_or_insert(at);
+        at.saturating_sub(origin).max(0) as u64
+    }
+
+    /// The bucket of the latest moment. Levels move only here: events come in order, whatever their stamps say.
+    fn current(&mut self) -> &mut Bucket {
+        let index = self.length >> self.shift;
+        self.at_index(index)
+    }
+
+    fn settle(&mut self, track: Track) {
+        let now = self.open[track as usize];
+        let level = &mut self.current().levels[track as usize];
+        level.low = level.low.min(now);
+        level.high = level.high.max(now);
+        level.last = now;
+    }
+
+    fn at_index(&mut self, index: u64) -> &mut Bucket {
+        let place = match self.buckets.last() {
+            Some(last) if last.index == index => self.buckets.len() - 1,
+            Some(last) if last.index > index => {
+                match self.buckets.binary_search_by_key(&index, |bucket| bucket.index) {
+                    Ok(place) => place,
+                    Err(place) => self.insert(place, index),
+                }
+            }
+            _ => self.insert(self.buckets.len(), index),
+        };
+        &mut self.buckets[place]
+    }
+
+    fn insert(&mut self, place: usize, index: u64) -> usize {
+        let before = place.checked_sub(1).and_then(|before| self.buckets.get(before));
+        let levels = before.map_or_else(Default::default, |bucket| {
+            bucket.levels.map(|level| Level { low: level.last, high: level.last, last: level.last })
+        });
+        self.buckets.insert(place, Bucket { index, levels, ..Bucket::default() });
+        place
+    }
+
+    fn take_unclosed(&mut self, track: Track, opened_at: Micros) {
+        let index = self.offset(opened_at) >> self.shift;
+        let count = &mut self.at_index(index).unclosed[track as usize];
+        *count = count.saturating_sub(1);
+    }
+
+    fn carried(&mut self, method: &str, tool: Option<&str>) {
+        let key = (method.to_string(), tool.map(str::to_string));
+        let key = if self.carriers.len() < MOST_CARRIERS || self.carriers.contains_key(&key) {
+            key
+        } else {
+            (OTHER_CARRIERS.to_string(), None)
+        };
+        *self.carriers.entry(key).or_default() += 1;
+    }
+
+    fn widen(&mut self) {
+        self.shift += 1;
+        let mut merged: Vec<Bucket> = Vec::with_capacity(self.buckets.len() / 2 + 1);
+        for mut bucket in self.buckets.drain(..) {
+            bucket.index >>= 1;
+            match merged.last_mut() {
+                Some(last) if last.index == bucket.index => last.join(&bucket),
+                _ => merged.push(bucket),
+            }
+        }
+        self.buckets = merged;
+        for (_, readings) in &mut self.gauges {
+            let mut merged: Vec<Reading> = Vec::with_capacity(readings.len() / 2 + 1);
+            for mut reading in readings.drain(..) {
+                reading.index >>= 1;
+                match merged.last_mut() {
+                    Some(last) if last.index == reading.index => {
+                        last.sum += reading.sum;
+                        last.count += reading.count;
+                        last.last = reading.last;
+                    }
+                    _ => merged.push(reading),
+                }
+            }
+            *readings = merged;
+        }
+    }
+}
+
+impl Bucket {
+    /// Takes in the bucket that follows.
+    fn join(&mut self, next: &Bucket) {
+        for (level, after) in self.levels.iter_mut().zip(next.levels) {
+            level.low = level.low.min(after.low);
+            level.high = level.high.max(after.high);
+            level.last = after.last;
+        }
+        self.asked += next.asked;
+        let add = |sums: &mut [u64], more: &[u64]| sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+        add(&mut self.unclosed, &next.unclosed);
+        add(&mut self.leaked, &next.leaked);
+        add(&mut self.certain, &next.certain);
+    }
+}
+
+/// How long closed things had been open: counts on a logarithmic scale, eight steps to a doubling.
+#[derive(Debug, Clone, Default)]
+struct Latencies {
+    counts: Vec<u64>,
+    total: u64,
+}
+
+impl Latencies {
+    fn add(&mut self, micros: u64) {
+        let step = Self::step(micros);
+        if self.counts.len() <= step {
+            self.counts.resize(step + 1, 0);
+        }
+        self.counts[step] += 1;
+        self.total += 1;
+    }
+
+    /// The doubling, and the three bits below its highest.
+    fn step(micros: u64) -> usize {
+        if micros < 8 {
+            return micros as usize;
+        }
+        let doubling = micros.ilog2();
+        (doubling as usize - 2) * 8 + (micros >> (doubling - 3)) as usize - 8
+    }
+
+    /// The highest value that falls into a step.
+    fn top(step: usize) -> u64 {
+        if step < 8 {
+            return step as u64;
+        }
+        let doubling = (step / 8 + 2) as u32;
+        (((step % 8 + 8) as u64 + 1) << (doubling - 3)).wrapping_sub(1)
+    }
+
+    fn all_but_one_in_a_thousand(&self) -> u64 {
+        let mut above = 0;
+        for (step, count) in self.counts.iter().enumerate().rev() {
+            above += count;
+            if above * 1000 > self.total {
+                return Self::top(step);
+            }
+        }
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLIENT: usize = Track::ClientRequests as usize;
+
+    #[test]
+    fn levels_know_their_floor_and_their_bursts() {
+        let mut series = Series::default();
+        for at in [0, 1, 2, 3] {
+            series.opened(Track::ClientRequests, at);
+        }
+        for at in [4, 5, 6] {
+            series.closed(Track::ClientRequests, at - 4, at);
+        }
+        series.reached(1 << 20);
+        let points = series.points(View::Opened);
+        assert_eq!(points[0].open[CLIENT], Level { low: 0, high: 4, last: 1 }, "all within the first bucket");
+        let end = points.last().unwrap();
+        assert_eq!(end.open[CLIENT], Level { low: 1, high: 1, last: 1 });
+        assert_eq!(end.unclosed[CLIENT], 1);
+        assert_eq!(end.at, 1 << 20);
+    }
+
+    #[test]
+    fn a_second_and_a_week_both_give_a_few_hundred_points() {
+        for total in [1_000_000_i64, 7 * 24 * 3_600_000_000] {
+            let mut series = Series::default();
+            let step = total / 10_000;
+            for n in 0..10_000 {
+                let at = 1_700_000_000_000_000 + n * step;
+                series.opened(Track::ClientRequests, at);
+                series.closed(Track::ClientRequests, at, at + step / 2);
+            }
+            let points = series.points(View::Opened);
+            assert!((MOST_BUCKETS / 2 - 2..=MOST_BUCKETS + 1).contains(&(points.len() as u64)), "{}", points.len());
+            assert_eq!(points.iter().map(|point| point.asked).sum::<u64>(), 10_000);
+            assert!(points.iter().all(|point| point.open[CLIENT].high <= 1 && point.open[CLIENT].low == 0));
+        }
+    }
+
+    #[test]
+    fn a_leak_counts_from_when_it_was_opened_and_live_from_when_it_was_certain() {
+        let mut series = Series::default();
+        series.opened(Track::ClientRequests, 0);
+        for at in 1..=100 {
+            series.opened(Track::ServerRequests, at * 1000);
+            series.closed(Track::ServerRequests, at * 1000, at * 1000 + 10);
+        }
+        let leak = Leak {
+            kind: LeakKind::Orphaned,
+            opened_at: 0,
+            certain_at: 100_000,
+            still_open: Some(Track::ClientRequests),
+            method: "tools/call",
+            tool: Some("slow"),
+        };
+        series.leaked(leak);
+        let first = |view| series.points(view).into_iter().find(|point| point.leaked_in_all() > 0).unwrap().at;
+        assert!(first(View::Opened) < 1_000);
+        assert!(first(View::Certain) >= 100_000);
+        assert_eq!(series.points(View::Opened).last().unwrap().unclosed[CLIENT], 0, "counted once, as a leak");
+        let carrier = Carrier { method: "tools/call".into(), tool: Some("slow".into()), leaked: 1 };
+        assert_eq!(series.carriers(), [carrier]);
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_breaks_nothing() {
+        let mut series = Series::default();
+        series.opened(Track::ClientRequests, 5_000_000);
+        series.opened(Track::ClientRequests, 1_000);
+        series.closed(Track::ClientRequests, 5_000_000, 900);
+        series.opened(Track::Tasks, i64::MAX);
+        series.closed(Track::Tasks, i64::MAX, i64::MIN);
+        series.measured("rss", i64::MIN, 1.0);
+        let end = series.points(View::Opened).pop().unwrap();
+        assert_eq!(end.open[CLIENT].last, 1);
+        assert_eq!(end.open[Track::Tasks as usize].last, 0);
+    }
+
+    #[test]
+    fn carriers_are_bounded() {
+        let mut series = Series::default();
+        for n in 0..10_000 {
+            series.hanging(&format!("method/{n}"), None);
+        }
+        let carriers = series.carriers();
+        assert_eq!(carriers.len(), MOST_CARRIERS + 1);
+        assert_eq!(carriers[0].method, OTHER_CARRIERS);
+        assert_eq!(carriers.iter().map(|carrier| carrier.leaked).sum::<u64>(), 10_000);
+    }
+
+    #[test]
+    fn gauges_keep_their_mean_when_buckets_widen() {
+        let mut series = Series::default();
+        for n in 0..100_000_i64 {
+            series.measured("rss", n * 1_000, (n / 1000) as f64);
+        }
+        let readings = series.gauge("rss");
+        assert!(readings.len() <= MOST_BUCKETS as usize);
+        assert!(readings.windows(2).all(|pair| pair[0].1 <= pair[1].1 && pair[0].0 < pair[1].0));
+        assert_eq!(series.gauge_last("rss"), Some(99.0));
+    }
+
+    #[test]
+    fn latency_steps_hold_what_falls_into_them() {
+        for micros in (0..5_000).chain([1 << 20, (1 << 40) + 12345, u64::MAX]) {
+            let step = Latencies::step(micros);
+            assert!(Latencies::top(step) >= micros, "{micros}");
+            assert!(step == 0 || Latencies::top(step - 1) < micros, "{micros}");
+        }
+    }
+
+    #[test]
+    fn the_slowest_usual_latency_leaves_out_one_in_a_thousand() {
+        let mut series = Series::default();
+        for n in 0..2_000 {
+            series.opened(Track::ClientRequests, n);
+            series.closed(Track::ClientRequests, n, n + if n == 7 { 1 << 30 } else { 1_000 });
+        }
+        assert!((1_000..1_200).contains(&series.slowest_usual_micros()), "{}", series.slowest_usual_micros());
+    }
+}
