@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 
 use crate::event::{Micros, Side};
 
+use super::Latency;
+
 /// Buckets a series may have: enough for a picture 800 pixels wide, little enough to keep for each session.
 pub const MOST_BUCKETS: u64 = 512;
 /// Methods and tools told apart among the leaks. What a hostile peer names beyond these counts under `…`.
@@ -180,7 +182,7 @@ pub struct Series {
     buckets: Vec<Bucket>,
     open: [u64; 3],
     asked: u64,
-    latencies: Latencies,
+    latencies: Latency,
     carriers: BTreeMap<(String, Option<String>), u64>,
     gauges: Vec<(String, Vec<Reading>)>,
 }
@@ -212,7 +214,7 @@ impl Series {
         self.open[track as usize] = self.open[track as usize].saturating_sub(1);
         self.current();
         self.settle(track);
-        self.latencies.add(at.saturating_sub(opened_at).max(0) as u64);
+        self.latencies.add(at.saturating_sub(opened_at));
         self.take_unclosed(track, opened_at);
     }
 
@@ -259,6 +261,27 @@ impl Series {
         }
     }
 
+    /// Takes over the gauges of a series that was kept beside this one.
+    pub fn take_gauges(&mut self, mut other: Series) {
+        self.reached(other.starts_at());
+        other.reached(self.starts_at());
+        self.reached(other.ends_at());
+        while self.shift < other.shift {
+            self.widen();
+        }
+        let ahead = other.starts_at().saturating_sub(self.starts_at());
+        while other.shift < self.shift {
+            other.widen();
+        }
+        for (name, mut readings) in other.gauges {
+            for reading in &mut readings {
+                let index = reading.index as i64 + (ahead >> self.shift);
+                reading.index = index.clamp(0, MOST_BUCKETS as i64 - 1) as u64;
+            }
+            self.gauges.push((name, readings));
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.buckets.is_empty()
     }
@@ -286,7 +309,7 @@ impl Series {
 
     /// The time that all but one in a thousand closed requests stayed below; 0 when none was closed.
     pub fn slowest_usual_micros(&self) -> u64 {
-        self.latencies.all_but_one_in_a_thousand()
+        self.latencies.percentile(99.9).map_or(0, |micros| micros as u64)
     }
 
     /// Whom the leaks belong to, most first.
@@ -453,53 +476,6 @@ impl Bucket {
     }
 }
 
-/// How long closed things had been open: counts on a logarithmic scale, eight steps to a doubling.
-#[derive(Debug, Clone, Default)]
-struct Latencies {
-    counts: Vec<u64>,
-    total: u64,
-}
-
-impl Latencies {
-    fn add(&mut self, micros: u64) {
-        let step = Self::step(micros);
-        if self.counts.len() <= step {
-            self.counts.resize(step + 1, 0);
-        }
-        self.counts[step] += 1;
-        self.total += 1;
-    }
-
-    /// The doubling, and the three bits below its highest.
-    fn step(micros: u64) -> usize {
-        if micros < 8 {
-            return micros as usize;
-        }
-        let doubling = micros.ilog2();
-        (doubling as usize - 2) * 8 + (micros >> (doubling - 3)) as usize - 8
-    }
-
-    /// The highest value that falls into a step.
-    fn top(step: usize) -> u64 {
-        if step < 8 {
-            return step as u64;
-        }
-        let doubling = (step / 8 + 2) as u32;
-        (((step % 8 + 8) as u64 + 1) << (doubling - 3)).wrapping_sub(1)
-    }
-
-    fn all_but_one_in_a_thousand(&self) -> u64 {
-        let mut above = 0;
-        for (step, count) in self.counts.iter().enumerate().rev() {
-            above += count;
-            if above * 1000 > self.total {
-                return Self::top(step);
-            }
-        }
-        0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -602,15 +578,6 @@ mod tests {
         assert!(readings.len() <= MOST_BUCKETS as usize);
         assert!(readings.windows(2).all(|pair| pair[0].1 <= pair[1].1 && pair[0].0 < pair[1].0));
         assert_eq!(series.gauge_last("rss"), Some(99.0));
-    }
-
-    #[test]
-    fn latency_steps_hold_what_falls_into_them() {
-        for micros in (0..5_000).chain([1 << 20, (1 << 40) + 12345, u64::MAX]) {
-            let step = Latencies::step(micros);
-            assert!(Latencies::top(step) >= micros, "{micros}");
-            assert!(step == 0 || Latencies::top(step - 1) < micros, "{micros}");
-        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The trend against random conversations, clean and leaking.
 
 use super::*;
-use crate::exchange::series::{LeakKind, Leak, Track};
+use crate::exchange::series::{Leak, LeakKind, Track};
 
 /// A small generator of our own, so that a failing seed can be named and run again anywhere.
 struct Dice(u64);

@@ -1,7 +1,9 @@
 //! The judgement of one session: everything a report tells, and nothing it would have to work out.
 
 use crate::event::{Micros, Session, Side};
-use crate::exchange::{CancelEnd, CancelTarget, Latency, Limits, Outcomes, StreamEnd, TaskEnd, TokenEnd};
+use crate::exchange::{
+    CancelEnd, CancelTarget, Latency, Limits, Outcomes, Series, StreamEnd, TaskEnd, TokenEnd, Trend,
+};
 use crate::protocol::Dialect;
 
 use super::Finding;
@@ -27,6 +29,10 @@ pub struct Judged {
     pub streams: Ledger<StreamEnd>,
     /// Gravest first, then most numerous; numbered from 1 in this order by reports and `show --finding`.
     pub findings: Vec<Finding>,
+    /// What was open and what leaked, over time.
+    pub series: Series,
+    /// Whether it grows.
+    pub trend: Trend,
     pub limits: Limits,
     /// What a reader should know: what the recording cannot tell, hints about known software.
     pub notes: Vec<Note>,

@@ -201,6 +201,8 @@ impl Analyzer {
             tokens: Ledger::default(),
             streams: Ledger::default(),
             findings: Vec::new(),
+            series: Default::default(),
+            trend: crate::exchange::trend::judge(&Default::default(), true),
             limits: self.options.limits,
             notes: Vec::new(),
             session: self.session,
