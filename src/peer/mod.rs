@@ -1,1 +1,6 @@
-//! peer
+//! peer: reaches the other program.
+//!
+//! Comes in: where it is (a command, an address). Goes out: a way to send it bytes or requests and to hear what it
+//! says. This room refuses to know what is said, and uses nothing of ours but errors.
+
+pub mod http;

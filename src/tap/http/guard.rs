@@ -1,0 +1,335 @@
+//! Watches the raw bytes of a client's connection on their way to hyper.
+//!
+//! Two things are lost once hyper has read a request: that its framing was ambiguous (it silently prefers
+//! Transfer-Encoding and folds equal lengths into one, where the next server may choose otherwise: request
+//! smuggling), and whether a client went away in order or was torn off. Comes in: bytes as read. Goes out: the
+//! number of the first request that must be refused, and how reading ended. Changes no byte.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// A head longer than this is hyper's to refuse; we stop looking.
+const LONGEST_HEAD_BYTES: usize = 256 * 1024;
+
+const NEVER: u64 = u64::MAX;
+
+/// What is known of a client's connection from below hyper.
+pub(super) struct Ground {
+    /// The number (from 0) of the first request with ambiguous framing.
+    ambiguous: AtomicU64,
+    ended: AtomicU8,
+}
+
+/// How a connection's reading ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    NotYet,
+    Eof,
+    Torn,
+}
+
+impl Ground {
+    pub(super) fn new() -> Ground {
+        Ground { ambiguous: AtomicU64::new(NEVER), ended: AtomicU8::new(0) }
+    }
+
+    pub(super) fn is_ambiguous(&self, request: u64) -> bool {
+        self.ambiguous.load(Ordering::Relaxed) <= request
+    }
+
+    pub(super) fn ended(&self) -> Ended {
+        match self.ended.load(Ordering::Relaxed) {
+            0 => Ended::NotYet,
+            1 => Ended::Eof,
+            _ => Ended::Torn,
+        }
+    }
+}
+
+/// A stream that tells [`Ground`] what passes.
+pub(super) struct Watched<I> {
+    inner: I,
+    framing: Framing,
+    ground: Arc<Ground>,
+}
+
+impl<I> Watched<I> {
+    pub(super) fn new(inner: I, ground: Arc<Ground>) -> Watched<I> {
+        Watched { inner, framing: Framing::default(), ground }
+    }
+
+    fn torn<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        if result.is_err() {
+            self.ground.ended.store(2, Ordering::Relaxed);
+        }
+        result
+    }
+}
+
+impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let room = buf.remaining();
+        let result = ready!(Pin::new(&mut self.inner).poll_read(context, buf));
+        self.torn(result)?;
+        let this = &mut *self;
+        let read = &buf.filled()[before..];
+        if read.is_empty() {
+            if room > 0 {
+                this.ground.ended.store(1, Ordering::Relaxed);
+            }
+        } else if let Some(number) = this.framing.feed(read) {
+            this.ground.ambiguous.fetch_min(number, Ordering::Relaxed);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<I: AsyncWrite + Unpin> AsyncWrite for Watched<I> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let result = ready!(Pin::new(&mut self.inner).poll_write(context, buf));
+        Poll::Ready(self.torn(result))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let result = ready!(Pin::new(&mut self.inner).poll_write_vectored(context, bufs));
+        Poll::Ready(self.torn(result))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}
+
+/// Where in the stream of requests we are.
+#[derive(Debug)]
+enum Place {
+    Head,
+    /// Bytes of the body still to come.
+    Body(u64),
+    ChunkSize,
+    Chunk(u64),
+    Trailer,
+    /// Upgraded, or not to be followed any more.
+    Open,
+}
+
+/// Follows the framing of requests, just well enough to find each head.
+#[derive(Debug)]
+struct Framing {
+    place: Place,
+    /// The beginning of a head or a line that came in pieces.
+    held: Vec<u8>,
+    requests: u64,
+}
+
+impl Default for Framing {
+    fn default() -> Framing {
+        Framing { place: Place::Head, held: Vec::new(), requests: 0 }
+    }
+}
+
+impl Framing {
+    /// Takes the next bytes; gives the number of a request with ambiguous framing whose head ended in them.
+    fn feed(&mut self, mut bytes: &[u8]) -> Option<u64> {
+        while !bytes.is_empty() {
+            match &mut self.place {
+                Place::Open => return None,
+                Place::Body(left) | Place::Chunk(left) => {
+                    let here = (bytes.len() as u64).min(*left);
+                    *left -= here;
+                    bytes = &bytes[here as usize..];
+                    if *left == 0 {
+                        self.place = match self.place {
+                            Place::Chunk(_) => Place::ChunkSize,
+                            _ => Place::Head,
+                        };
+                    }
+                }
+                Place::Head => {
+                    let (head, rest) = self.upto(bytes, end_of_head)?;
+                    bytes = rest;
+                    let number = self.requests;
+                    self.requests += 1;
+                    let seen = judge(&head);
+                    self.place = seen.place;
+                    if seen.ambiguous {
+                        self.place = Place::Open;
+                        return Some(number);
+                    }
+                }
+                Place::ChunkSize => {
+                    let (line, rest) = self.upto(bytes, end_of_line)?;
+                    bytes = rest;
+                    let digits = line.split(|byte| !byte.is_ascii_hexdigit()).next().unwrap_or_default();
+                    let size = std::str::from_utf8(digits).ok().and_then(|hex| u64::from_str_radix(hex, 16).ok());
+                    self.place = match size {
+                        // The line end behind the chunk counts as part of it.
+                        Some(size) if size > 0 => Place::Chunk(size.saturating_add(2)),
+                        Some(_) => Place::Trailer,
+                        None => Place::Open,
+                    };
+                }
+                Place::Trailer => {
+                    let (line, rest) = self.upto(bytes, end_of_line)?;
+                    bytes = rest;
+                    if line.iter().all(|byte| matches!(byte, b'\r' | b'\n')) {
+                        self.place = Place::Head;
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Cuts off what ends where `end` says, also when it began in earlier bytes.
+    fn upto<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        end: fn(&[u8]) -> Option<usize>,
+    ) -> Option<(std::borrow::Cow<'a, [u8]>, &'a [u8])> {
+        if self.held.is_empty() {
+            if let Some(at) = end(bytes) {
+                return Some((bytes[..at].into(), &bytes[at..]));
+            }
+            self.held.extend_from_slice(bytes);
+        } else {
+            let known = self.held.len();
+            self.held.extend_from_slice(bytes);
+            if let Some(at) = end(&self.held) {
+                let rest = &bytes[at - known..];
+                self.held.truncate(at);
+                return Some((std::mem::take(&mut self.held).into(), rest));
+            }
+        }
+        if self.held.len() > LONGEST_HEAD_BYTES {
+            self.place = Place::Open;
+            self.held = Vec::new();
+        }
+        None
+    }
+}
+
+fn end_of_line(bytes: &[u8]) -> Option<usize> {
+    memchr::memchr(b'\n', bytes).map(|at| at + 1)
+}
+
+/// Behind the empty line that ends a head; empty lines before the request line belong to it.
+fn end_of_head(bytes: &[u8]) -> Option<usize> {
+    let begin = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?;
+    let mut at = begin;
+    while let Some(found) = memchr::memchr(b'\n', &bytes[at..]) {
+        at += found + 1;
+        match &bytes[at..] {
+            [b'\n', ..] => return Some(at + 1),
+            [b'\r', b'\n', ..] => return Some(at + 2),
+            _ => {}
+        }
+    }
+    None
+}
+
+struct Seen {
+    ambiguous: bool,
+    place: Place,
+}
+
+fn judge(head: &[u8]) -> Seen {
+    let mut lengths = 0u32;
+    let mut codings = 0u32;
+    let mut strange_coding = false;
+    let mut length = 0u64;
+    let mut upgrades = false;
+    for line in head.split(|byte| *byte == b'\n').skip(1) {
+        // Only lines long enough to be one of the three, told by their first letter.
+        let Some(b'c' | b'C' | b't' | b'T' | b'u' | b'U') = line.first() else { continue };
+        let Some(colon) = memchr::memchr(b':', line) else { continue };
+        let name = line[..colon].trim_ascii();
+        let value = line[colon + 1..].trim_ascii();
+        if name.eq_ignore_ascii_case(b"content-length") {
+            lengths += 1;
+            length = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            codings += 1;
+            strange_coding |= !value.eq_ignore_ascii_case(b"chunked");
+        } else if name.eq_ignore_ascii_case(b"upgrade") {
+            upgrades |= value.eq_ignore_ascii_case(b"websocket");
+        }
+    }
+    Seen {
+        ambiguous: lengths > 1 || codings > 1 || (lengths > 0 && codings > 0) || strange_coding,
+        place: if upgrades {
+            Place::Open
+        } else if codings > 0 {
+            Place::ChunkSize
+        } else if length > 0 {
+            Place::Body(length)
+        } else {
+            Place::Head
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first ambiguous request, for the bytes in one piece and in pieces of one byte.
+    fn found(text: &str) -> Option<u64> {
+        let whole = Framing::default().feed(text.as_bytes());
+        let mut framing = Framing::default();
+        let mut single = None;
+        for byte in text.as_bytes() {
+            single = single.or(framing.feed(&[*byte]));
+        }
+        assert_eq!(whole, single, "{text:?}");
+        whole
+    }
+
+    #[test]
+    fn ambiguous_framing_is_found_wherever_it_stands() {
+        assert_eq!(found("POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"), Some(0));
+        assert_eq!(found("POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\nCONTENT-LENGTH: 3\r\n\r\n"), Some(0));
+        assert_eq!(found("POST / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc"), Some(0));
+        assert_eq!(found("POST / HTTP/1.1\nContent-Length: 3\nTransfer-Encoding: chunked\n\n"), Some(0));
+        assert_eq!(found("POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"), Some(0));
+        assert_eq!(found("POST / HTTP/1.1\r\nContent-Length: 3\r\nHost: a\r\n\r\nabc"), None);
+    }
+
+    #[test]
+    fn later_requests_are_found_behind_bodies_of_all_kinds() {
+        let bad = "POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n";
+        // Inside a body, the same text is only text.
+        let body = format!("POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n{bad}", bad.len());
+        assert_eq!(found(&body), None);
+        assert_eq!(found(&format!("{body}GET / HTTP/1.1\r\n\r\n{bad}")), Some(2));
+        let chunked = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5;x=1\r\nhello\r\n0\r\nTrailer: a\r\n\r\n";
+        assert_eq!(found(&format!("{chunked}\r\n{bad}")), Some(1));
+    }
+
+    #[test]
+    fn an_endless_head_is_let_go() {
+        let mut framing = Framing::default();
+        for _ in 0..LONGEST_HEAD_BYTES {
+            assert_eq!(framing.feed(b"aaaa"), None);
+        }
+        assert!(framing.held.len() <= LONGEST_HEAD_BYTES + 4);
+    }
+}

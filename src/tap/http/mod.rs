@@ -1,0 +1,310 @@
+//! tap/http: a reverse proxy that changes nothing and sees everything.
+//!
+//! Comes in: connections of clients. Goes out: their requests to one upstream server and its responses back, chunk by
+//! chunk; and notes of all of it for the recorder, through [`Notes`]. Each worker is one thread with its own listener
+//! handle, its own runtime and its own upstream connections, so that a request never changes threads. Refuses to
+//! know what the bytes mean: all reading happens on the recorder's side ([`tell`]).
+
+mod body;
+mod forward;
+mod guard;
+mod heads;
+mod notes;
+mod tunnel;
+
+pub use notes::{Notes, tell};
+
+use std::convert::Infallible;
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use hyper::header::HeaderValue;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+
+use crate::error::{Doing, Error, Result};
+use crate::peer::http::{Address, Upstream};
+
+use forward::{Forwarder, Line, forward};
+use guard::{Ground, Watched};
+use heads::Hosts;
+
+/// What the user chose.
+#[derive(Debug, Clone)]
+pub struct ProxySetup {
+    pub listen: SocketAddr,
+    pub upstream: Address,
+    /// Further names under which clients may reach the proxy.
+    pub allow_hosts: Vec<String>,
+    /// Replace `Host` by the upstream's own name.
+    pub own_host: bool,
+    pub limits: ProxyLimits,
+}
+
+/// Bounds on what strangers can make us hold.
+#[derive(Debug, Clone)]
+pub struct ProxyLimits {
+    /// Client connections open at once; one more is answered 503.
+    pub connections: usize,
+    /// The head of a request, in bytes. As much as common servers take, several times over.
+    pub head_bytes: usize,
+    /// Fields of a request; hyper's own bound, beyond which it answers 431.
+    pub fields: usize,
+    /// A connection on which no request comes, or a head that does not get on, is closed after this.
+    pub idle: Duration,
+    /// An upload that does not get on is given up after this. Responses may take for ever.
+    pub upload_idle: Duration,
+    /// How long open exchanges may go on once the proxy was asked to stop.
+    pub drain: Duration,
+    pub workers: usize,
+}
+
+impl Default for ProxyLimits {
+    fn default() -> ProxyLimits {
+        ProxyLimits {
+            connections: 4096,
+            head_bytes: 64 * 1024,
+            fields: 100,
+            idle: Duration::from_secs(75),
+            upload_idle: Duration::from_secs(300),
+            drain: Duration::from_secs(5),
+            // One per core: more would only take turns.
+            workers: thread::available_parallelism().map_or(1, |cores| cores.get().min(8)),
+        }
+    }
+}
+
+/// What the proxy did, for the last line on stderr.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    pub connections: u64,
+    pub carriers: u64,
+    pub turned_away: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Serving,
+    Draining,
+    Stopped,
+}
+
+/// Asks the proxy to stop, from any thread.
+#[derive(Clone)]
+pub struct Switch(watch::Sender<Stage>);
+
+impl Switch {
+    /// Accept no more; let what is open end for a while.
+    pub fn drain(&self) {
+        self.0.send_if_modified(|stage| {
+            let serving = *stage == Stage::Serving;
+            if serving {
+                *stage = Stage::Draining;
+            }
+            serving
+        });
+    }
+
+    /// End at once.
+    pub fn stop(&self) {
+        let _ = self.0.send(Stage::Stopped);
+    }
+}
+
+/// A proxy that listens but does not serve yet.
+pub struct Proxy {
+    setup: ProxySetup,
+    listener: StdListener,
+    notes: Arc<dyn Notes>,
+    stage: watch::Sender<Stage>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    open: AtomicUsize,
+    connections: AtomicU64,
+    turned_away: AtomicU64,
+}
+
+impl Proxy {
+    pub fn bind(setup: ProxySetup, notes: Arc<dyn Notes>) -> Result<Proxy> {
+        let listen = setup.listen;
+        let listener = StdListener::bind(listen).doing(format_args!("listening on {listen}"))?;
+        listener.set_nonblocking(true).doing(format_args!("listening on {listen}"))?;
+        let (stage, _) = watch::channel(Stage::Serving);
+        Ok(Proxy { setup, listener, notes, stage, counts: Arc::default() })
+    }
+
+    pub fn address(&self) -> Result<SocketAddr> {
+        self.listener.local_addr().doing("asking for the listening address")
+    }
+
+    pub fn switch(&self) -> Switch {
+        Switch(self.stage.clone())
+    }
+
+    /// Serves until the switch says stop and what was open has ended or was cut.
+    pub fn run(self) -> Result<Tally> {
+        let carriers = Arc::new(AtomicU64::new(1));
+        let cut = Arc::new(AtomicBool::new(false));
+        let mut workers = Vec::new();
+        for number in 0..self.setup.limits.workers.max(1) {
+            let own_host = match self.setup.own_host {
+                true => {
+                    Some(HeaderValue::from_str(&self.setup.upstream.authority).doing("reading the upstream's name")?)
+                }
+                false => None,
+            };
+            let forwarder = Arc::new(Forwarder {
+                upstream: Upstream::new(self.setup.upstream.clone())?,
+                hosts: Hosts::new(self.setup.listen.ip(), &self.setup.upstream.authority, &self.setup.allow_hosts),
+                own_host,
+                upload_idle_limit: self.setup.limits.upload_idle,
+                notes: self.notes.clone(),
+                carriers: carriers.clone(),
+                cut: cut.clone(),
+            });
+            let worker = Worker {
+                forwarder,
+                limits: self.setup.limits.clone(),
+                counts: self.counts.clone(),
+                stage: self.stage.subscribe(),
+            };
+            let listener = self.listener.try_clone().doing("sharing the listening socket")?;
+            let spawned = thread::Builder::new().name(format!("proxy-{number}")).spawn(move || worker.run(listener));
+            workers.push(spawned.doing("starting a worker")?);
+        }
+        // With the workers' copies gone, nobody holds the port any more.
+        drop(self.listener);
+        for worker in workers {
+            worker.join().map_err(|_| Error::new("a worker of the proxy failed"))??;
+        }
+        Ok(Tally {
+            connections: self.counts.connections.load(Ordering::Relaxed),
+            carriers: carriers.load(Ordering::Relaxed) - 1,
+            turned_away: self.counts.turned_away.load(Ordering::Relaxed),
+        })
+    }
+}
+
+struct Worker {
+    forwarder: Arc<Forwarder>,
+    limits: ProxyLimits,
+    counts: Arc<Counts>,
+    stage: watch::Receiver<Stage>,
+}
+
+/// Counts a connection as open for as long as it lives.
+struct Counted(Arc<Counts>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Worker {
+    fn run(mut self, listener: StdListener) -> Result<()> {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().doing("starting a worker's runtime")?;
+        runtime.block_on(async {
+            let listener = TcpListener::from_std(listener).doing("listening")?;
+            let (open, mut all_closed) = mpsc::channel::<()>(1);
+            let mut stage = self.stage.clone();
+            while *stage.borrow_and_update() == Stage::Serving {
+                tokio::select! {
+                    accepted = listener.accept() => match accepted {
+                        Ok((stream, client)) => self.accept(stream, client, &open),
+                        // Out of file descriptors: others must end first, and asking again at once would spin.
+                        Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+                    },
+                    _ = stage.changed() => {}
+                }
+            }
+            drop(listener);
+            drop(open);
+            let stopped = async {
+                while *self.stage.borrow_and_update() != Stage::Stopped {
+                    if self.stage.changed().await.is_err() {
+                        return;
+                    }
+                }
+            };
+            tokio::select! {
+                _ = all_closed.recv() => {}
+                _ = stopped => {}
+                _ = tokio::time::sleep(self.limits.drain) => {}
+            }
+            Ok::<(), Error>(())
+        })?;
+        // What is dropped with the runtime was ended by us.
+        self.forwarder.cut.store(true, Ordering::Relaxed);
+        drop(runtime);
+        Ok(())
+    }
+
+    fn accept(&self, stream: TcpStream, client: SocketAddr, open: &mpsc::Sender<()>) {
+        let counted = Counted(self.counts.clone());
+        if self.counts.open.fetch_add(1, Ordering::Relaxed) >= self.limits.connections {
+            self.counts.turned_away.fetch_add(1, Ordering::Relaxed);
+            if let Ok(stream) = stream.into_std() {
+                turn_away(stream);
+            }
+            return;
+        }
+        let number = self.counts.connections.fetch_add(1, Ordering::Relaxed) + 1;
+        let _ = stream.set_nodelay(true);
+        let ground = Arc::new(Ground::new());
+        let line = Arc::new(Line {
+            number,
+            client: client.ip().to_string(),
+            ground: ground.clone(),
+            requests: AtomicU64::new(0),
+            open: open.clone(),
+        });
+        let forwarder = self.forwarder.clone();
+        let service = service_fn(move |request| {
+            let answer = forward(forwarder.clone(), line.clone(), request);
+            async move { Ok::<_, Infallible>(answer.await) }
+        });
+        let connection = http1::Builder::new()
+            .preserve_header_case(true)
+            .auto_date_header(false)
+            .max_headers(self.limits.fields)
+            .max_header_size(self.limits.head_bytes)
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.limits.idle)
+            .serve_connection(TokioIo::new(Watched::new(stream, ground)), service)
+            .with_upgrades();
+        let mut stage = self.stage.clone();
+        tokio::spawn(async move {
+            let _counted = counted;
+            tokio::pin!(connection);
+            tokio::select! {
+                biased;
+                _ = connection.as_mut() => return,
+                _ = stage.wait_for(|stage| *stage != Stage::Serving) => {}
+            }
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        });
+    }
+}
+
+/// Says that there are too many connections, without waiting for anything.
+fn turn_away(mut stream: StdStream) {
+    let words = "rpctap: too many connections\n";
+    let _ = write!(
+        stream,
+        "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{words}",
+        words.len()
+    );
+}

@@ -1,0 +1,263 @@
+//! The notes the forwarding side leaves for the recorder, as bytes on the tape, and their reading.
+//!
+//! Comes in: what a carrier did. Goes out: records of (carrier, kind, bytes), and on the recorder's side the same as
+//! [`HttpHappening`]s for the scribe. Writing a note is one copy: nothing is parsed where bytes are forwarded.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use hyper::header::HeaderMap;
+
+use crate::event::http::{HttpHappening, HttpScribe};
+use crate::event::{How, Micros, Party, Side, Sink};
+
+use super::guard::{Ended, Ground};
+
+/// Where notes go. Never waits for a reader; `parts` belong together.
+pub trait Notes: Send + Sync {
+    fn put(&self, carrier: u64, kind: u8, parts: &[&[u8]]);
+}
+
+const REQUEST: u8 = 1;
+const REQUEST_BODY: u8 = 2;
+const REQUEST_END: u8 = 3;
+const RESPONSE: u8 = 4;
+const RESPONSE_BODY: u8 = 5;
+const RESPONSE_END: u8 = 6;
+const REQUEST_TRAILERS: u8 = 7;
+const RESPONSE_TRAILERS: u8 = 8;
+const NOTE: u8 = 9;
+const CLOSED: u8 = 10;
+/// The response ended in order, and the carrier with it.
+const DONE: u8 = 11;
+
+const REQUEST_ENDED: u8 = 1;
+const OVER: u8 = 2;
+
+/// One HTTP exchange, seen by the parts of the proxy that move its bytes. Told as closed exactly once.
+pub(super) struct Carrier {
+    number: u64,
+    notes: Arc<dyn Notes>,
+    ground: Arc<Ground>,
+    /// The proxy ends what is still open.
+    cut: Arc<AtomicBool>,
+    state: AtomicU8,
+}
+
+thread_local! {
+    /// Heads are put together here, so that a note costs no allocation.
+    static DESK: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+fn text(desk: &mut Vec<u8>, bytes: &[u8]) {
+    desk.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    desk.extend_from_slice(bytes);
+}
+
+fn field_list(desk: &mut Vec<u8>, fields: &HeaderMap) {
+    for (name, value) in fields {
+        text(desk, name.as_str().as_bytes());
+        text(desk, value.as_bytes());
+    }
+}
+
+impl Carrier {
+    pub(super) fn new(number: u64, notes: Arc<dyn Notes>, ground: Arc<Ground>, cut: Arc<AtomicBool>) -> Carrier {
+        Carrier { number, notes, ground, cut, state: AtomicU8::new(0) }
+    }
+
+    fn put(&self, kind: u8, write: impl FnOnce(&mut Vec<u8>)) {
+        DESK.with(|desk| {
+            let mut desk = desk.borrow_mut();
+            desk.clear();
+            write(&mut desk);
+            self.notes.put(self.number, kind, &[&desk]);
+        });
+    }
+
+    pub(super) fn request(&self, client: &str, connection: u64, method: &str, target: &str, fields: &HeaderMap) {
+        self.put(REQUEST, |desk| {
+            desk.extend_from_slice(&connection.to_le_bytes());
+            text(desk, client.as_bytes());
+            text(desk, method.as_bytes());
+            text(desk, target.as_bytes());
+            field_list(desk, fields);
+        });
+    }
+
+    pub(super) fn response(&self, status: u16, fields: &HeaderMap) {
+        self.put(RESPONSE, |desk| {
+            desk.extend_from_slice(&status.to_le_bytes());
+            field_list(desk, fields);
+        });
+    }
+
+    pub(super) fn body(&self, from: Side, bytes: &[u8]) {
+        let kind = if from == Side::Client { REQUEST_BODY } else { RESPONSE_BODY };
+        self.notes.put(self.number, kind, &[bytes]);
+    }
+
+    pub(super) fn request_end(&self) {
+        if self.state.fetch_or(REQUEST_ENDED, Ordering::Relaxed) & REQUEST_ENDED == 0 {
+            self.notes.put(self.number, REQUEST_END, &[]);
+        }
+    }
+
+    pub(super) fn request_ended(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & REQUEST_ENDED != 0
+    }
+
+    pub(super) fn response_end(&self) {
+        self.notes.put(self.number, RESPONSE_END, &[]);
+    }
+
+    pub(super) fn trailers(&self, from: Side, fields: &HeaderMap) {
+        let kind = if from == Side::Client { REQUEST_TRAILERS } else { RESPONSE_TRAILERS };
+        self.put(kind, |desk| field_list(desk, fields));
+    }
+
+    pub(super) fn note(&self, words: &str) {
+        self.notes.put(self.number, NOTE, &[words.as_bytes()]);
+    }
+
+    fn over(&self) -> bool {
+        self.state.fetch_or(OVER, Ordering::Relaxed) & OVER != 0
+    }
+
+    pub(super) fn done(&self) {
+        if !self.over() {
+            self.notes.put(self.number, DONE, &[]);
+        }
+    }
+
+    pub(super) fn closed(&self, by: Party, how: How) {
+        if !self.over() {
+            self.notes.put(self.number, CLOSED, &[&[party_code(by), how_code(how)]]);
+        }
+    }
+
+    /// The client's side was dropped before the end: the client left, unless it is we who are leaving.
+    pub(super) fn left(&self) {
+        if self.cut.load(Ordering::Relaxed) {
+            return self.closed(Party::Tap, How::Eof);
+        }
+        match self.ground.ended() {
+            Ended::Eof => self.closed(Party::Client, How::Eof),
+            Ended::Torn | Ended::NotYet => self.closed(Party::Client, How::Reset),
+        }
+    }
+}
+
+fn party_code(by: Party) -> u8 {
+    match by {
+        Party::Client => 0,
+        Party::Server => 1,
+        Party::Tap => 2,
+        Party::Unknown => 3,
+    }
+}
+
+fn how_code(how: How) -> u8 {
+    match how {
+        How::Eof => 0,
+        How::Reset => 1,
+        How::Timeout => 2,
+        How::Error => 3,
+    }
+}
+
+fn number<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (head, tail) = rest.split_first_chunk::<N>()?;
+    *rest = tail;
+    Some(*head)
+}
+
+fn take_text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let len = u32::from_le_bytes(number(rest)?) as usize;
+    let (text, tail) = rest.split_at_checked(len)?;
+    *rest = tail;
+    Some(text)
+}
+
+/// A word of a head as text. Bytes beyond UTF-8 are rare in heads; they are made readable, not kept.
+fn told(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}
+
+/// Reads one record of the tape and tells the scribe. `false` when the record is no note of ours.
+pub fn tell(
+    scribe: &mut HttpScribe,
+    carrier: u64,
+    kind: u8,
+    at: Micros,
+    mut bytes: &[u8],
+    sink: &mut dyn Sink,
+) -> bool {
+    let rest = &mut bytes;
+    let simple = match kind {
+        REQUEST_BODY => HttpHappening::RequestBody(rest),
+        REQUEST_END => HttpHappening::RequestEnd,
+        RESPONSE_BODY => HttpHappening::ResponseBody(rest),
+        RESPONSE_END => HttpHappening::ResponseEnd,
+        CLOSED => {
+            let [by, how] = match rest {
+                [by, how] => [*by, *how],
+                _ => return false,
+            };
+            let by = [Party::Client, Party::Server, Party::Tap].get(by as usize).copied().unwrap_or(Party::Unknown);
+            let how = [How::Eof, How::Reset, How::Timeout].get(how as usize).copied().unwrap_or(How::Error);
+            HttpHappening::Closed { by, how }
+        }
+        DONE => {
+            scribe.take(carrier, at, HttpHappening::ResponseEnd, sink);
+            HttpHappening::Closed { by: Party::Server, how: How::Eof }
+        }
+        NOTE => {
+            scribe.take(carrier, at, HttpHappening::Note(&told(rest)), sink);
+            return true;
+        }
+        REQUEST | RESPONSE | REQUEST_TRAILERS | RESPONSE_TRAILERS => {
+            return tell_head(scribe, carrier, kind, at, rest, sink).is_some();
+        }
+        _ => return false,
+    };
+    scribe.take(carrier, at, simple, sink);
+    true
+}
+
+fn tell_head(
+    scribe: &mut HttpScribe,
+    carrier: u64,
+    kind: u8,
+    at: Micros,
+    rest: &mut &[u8],
+    sink: &mut dyn Sink,
+) -> Option<()> {
+    let mut connection = 0;
+    let mut status = 0;
+    let mut words: [&[u8]; 3] = [&[]; 3];
+    match kind {
+        REQUEST => {
+            connection = u64::from_le_bytes(number(rest)?);
+            words = [take_text(rest)?, take_text(rest)?, take_text(rest)?];
+        }
+        RESPONSE => status = u16::from_le_bytes(number(rest)?),
+        _ => {}
+    }
+    let mut owned = Vec::new();
+    while !rest.is_empty() {
+        owned.push((told(take_text(rest)?), told(take_text(rest)?)));
+    }
+    let fields: Vec<(&str, &str)> = owned.iter().map(|(name, value)| (name.as_ref(), value.as_ref())).collect();
+    let fields = fields.as_slice();
+    let [client, method, target] = words.map(told);
+    let what = match kind {
+        REQUEST => HttpHappening::Request { client: &client, connection, method: &method, target: &target, fields },
+        RESPONSE => HttpHappening::Response { status, fields },
+        REQUEST_TRAILERS => HttpHappening::Trailers { from: Side::Client, fields },
+        _ => HttpHappening::Trailers { from: Side::Server, fields },
+    };
+    scribe.take(carrier, at, what, sink);
+    Some(())
+}
