@@ -8,9 +8,13 @@ pub mod http;
 pub mod redact;
 pub mod session;
 pub mod sink;
+pub mod spool;
+pub mod stamper;
+pub mod tape;
 
 pub use session::{Knows, Session, SessionKey, Source};
 pub use sink::{Bodies, Collected, NoBodies, Sink};
+pub use stamper::Stamper;
 
 use serde::{Deserialize, Serialize};
 
