@@ -15,31 +15,32 @@ const KEPT: [HeaderName; 5] =
 /// Removes the hop-by-hop fields. `Transfer-Encoding: chunked` stays (hyper frames the body by it, and so the field
 /// keeps its place), so does `TE: trailers`, and both parts of an upgrade to WebSocket where `upgrading`.
 pub(super) fn strip_hop_by_hop(fields: &mut HeaderMap, upgrading: bool) {
-    if fields.contains_key(header::CONNECTION) {
-        let named: Vec<HeaderName> = fields
-            .get_all(header::CONNECTION)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .filter_map(|name| name.trim().parse().ok())
-            .filter(|name| !KEPT.contains(name) && *name != header::UPGRADE && *name != header::TE)
-            .collect();
-        fields.remove(header::CONNECTION);
-        for name in named {
-            fields.remove(name);
-        }
-    }
-    fields.remove("keep-alive");
-    fields.remove("proxy-connection");
-    if let Some(value) = fields.get(header::TE)
-        && !value.as_bytes().eq_ignore_ascii_case(b"trailers")
-    {
-        fields.remove(header::TE);
+    let named: Vec<HeaderName> = fields
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        // Most say only this.
+        .filter(|name| !name.eq_ignore_ascii_case("keep-alive") && !name.eq_ignore_ascii_case("close"))
+        .filter_map(|name| name.parse().ok())
+        .filter(|name| !KEPT.contains(name) && *name != header::UPGRADE && *name != header::TE)
+        .collect();
+    let stays = |name: &HeaderName, value: &HeaderValue| {
+        let bare = match *name {
+            header::CONNECTION | header::UPGRADE => upgrading,
+            header::TE => value.as_bytes().eq_ignore_ascii_case(b"trailers"),
+            _ => name != "keep-alive" && name != "proxy-connection",
+        };
+        bare && !named.contains(name)
+    };
+    if !fields.iter().all(|(name, value)| stays(name, value)) {
+        // Taking fields out of a `HeaderMap` moves its last one into the gap; building it anew keeps their order.
+        let kept = fields.iter().filter(|(name, value)| stays(name, value));
+        *fields = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
     }
     if upgrading {
         fields.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
-    } else {
-        fields.remove(header::UPGRADE);
     }
 }
 
