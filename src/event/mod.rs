@@ -6,12 +6,14 @@
 
 pub mod http;
 pub mod redact;
+pub mod scribe;
 pub mod session;
 pub mod sink;
 pub mod spool;
 pub mod stamper;
 pub mod tape;
 
+pub use scribe::{OpenBody, Scribe};
 pub use session::{Knows, Session, SessionKey, Source};
 pub use sink::{Bodies, Collected, NoBodies, Sink};
 pub use stamper::Stamper;

@@ -324,7 +324,7 @@ impl Marks {
 }
 
 /// Walks `{"key":literal,...}` as written by this file: keys without escapes, values scalars or `{}`/`[]`.
-fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = text.strip_prefix('{').unwrap_or("");
     std::iter::from_fn(move || {
         let body = rest.strip_prefix('"')?;

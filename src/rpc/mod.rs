@@ -5,10 +5,17 @@
 //! meaning to. No tree is built, depth costs nothing, and memory is bounded whatever the length of a body. This
 //! room refuses to know which protocol is spoken.
 
+mod envelope;
 pub mod id;
 pub mod marks;
 pub mod message;
+pub mod print;
+pub mod scanner;
+mod string;
+pub mod text;
+mod trie;
 
 pub use id::Id;
 pub use marks::{Mark, Marks};
 pub use message::{Kind, Message, Name, Oddities, Oddity, Unreadable};
+pub use scanner::Scanner;
