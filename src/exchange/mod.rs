@@ -6,6 +6,7 @@
 //! This room refuses to judge: whether a silence is right or a leak is a question for `finding`.
 
 pub mod fact;
+pub mod gauge;
 pub mod latency;
 pub mod limits;
 pub mod outcome;
