@@ -42,6 +42,13 @@ CREATE TABLE blocks (
 );
 CREATE UNIQUE INDEX blocks_by_place ON blocks (session, stream, start);
 
+-- How much of a spool file has been taken in, written in the transaction that takes it: never twice, never not.
+CREATE TABLE spools (
+    name    TEXT    PRIMARY KEY,
+    session INTEGER,
+    taken   INTEGER NOT NULL
+);
+
 -- Everything with a body, readable. Bodies that lie over several blocks are put together.
 CREATE VIEW messages AS
 SELECT

@@ -5,6 +5,9 @@
 //! 2 trouble; a tap ends as its child did.
 
 pub mod place;
+pub mod record;
+pub mod revive;
+pub mod sessions;
 
 use std::process::ExitCode;
 
@@ -21,10 +24,16 @@ pub struct Cli {
 
 /// To add a command: its file, a variant here, a line in [`Cli::run`].
 #[derive(Subcommand)]
-enum Command {}
+enum Command {
+    Record(record::Record),
+    Sessions(sessions::Sessions),
+}
 
 impl Cli {
     pub fn run(self) -> Result<ExitCode> {
-        match self.command {}
+        match self.command {
+            Command::Record(command) => command.run(),
+            Command::Sessions(command) => command.run(),
+        }
     }
 }

@@ -11,6 +11,7 @@ pub mod session;
 pub mod sink;
 pub mod spool;
 pub mod stamper;
+pub mod stdio;
 pub mod tape;
 
 pub use scribe::{OpenBody, Scribe};

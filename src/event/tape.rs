@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::redact::Veil;
-use super::spool::Spool;
+use super::spool::{Reading, Spool};
 use super::{Micros, Sink};
 
 /// The buffer's bound. Twice this (one half fills while the other is written) and a load for SQLite make the
@@ -207,19 +207,7 @@ impl Tape {
         let start = state.read;
         if let Some((from, reading)) = state.spool.as_ref().and_then(|spool| spool.next(start)) {
             drop(state);
-            let mut size = READ_BACK_BYTES;
-            let end = loop {
-                reading.read(size, into)?;
-                match whole_len(into) {
-                    0 if (size as u64) < reading.len => size *= 2,
-                    // The torn end of a stretch whose writer died: nothing can be made of it.
-                    0 => break from + reading.len,
-                    whole => {
-                        into.truncate(whole);
-                        break from + whole as u64;
-                    }
-                }
-            };
+            let end = from + read_whole_records(&reading, into)?;
             self.lock().read = end;
             return Ok(Some(Stretch { start: from, end, spooled: true }));
         }
@@ -383,6 +371,24 @@ pub fn records(tape: &[u8]) -> impl Iterator<Item = Record<'_>> {
         rest = after;
         Some(record)
     })
+}
+
+/// Reads the next whole records of a stretch in a spool; gives how far that took us. The torn end of a stretch whose
+/// writer died is passed over: nothing can be made of it.
+pub fn read_whole_records(reading: &Reading, into: &mut Vec<u8>) -> io::Result<u64> {
+    let mut size = READ_BACK_BYTES;
+    loop {
+        reading.read(size, into)?;
+        let whole = whole_len(into);
+        into.truncate(whole);
+        if whole > 0 {
+            return Ok(whole as u64);
+        }
+        if size as u64 >= reading.len {
+            return Ok(reading.len);
+        }
+        size *= 2;
+    }
 }
 
 /// Tells a stretch to a transcriber.

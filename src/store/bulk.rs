@@ -130,7 +130,7 @@ fn prepare(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut conn = Connection::open_with_flags(path, flags).doing("opening it")?;
     conn.pragma_update(None, "page_size", PAGE_BYTES).doing("setting it up")?;
-    migrate::migrate(&mut conn)?;
+    migrate::migrate(&mut conn).map_err(Error::from)?;
     conn.pragma_update_and_check(None, "journal_mode", "OFF", |_| Ok(())).doing("setting it up")?;
     conn.pragma_update(None, "synchronous", "OFF").doing("setting it up")?;
     conn.pragma_update_and_check(None, "locking_mode", "EXCLUSIVE", |_| Ok(())).doing("setting it up")?;

@@ -23,6 +23,15 @@ pub struct Load {
     pub(super) sessions: Vec<Session>,
     pub(super) events: Vec<Event>,
     pub(super) runs: Vec<Run>,
+    pub(super) taken: Option<Taken>,
+}
+
+/// Up to where a spool is in the store with this load.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub spool: String,
+    pub session: SessionKey,
+    pub position: u64,
 }
 
 /// New bytes of one stream and where to cut them into blocks.
@@ -68,7 +77,8 @@ pub struct Gathered {
 
 impl Gathered {
     pub fn is_empty(&self) -> bool {
-        self.load.sessions.is_empty() && self.load.events.is_empty() && self.load.runs.is_empty()
+        let load = &self.load;
+        load.sessions.is_empty() && load.events.is_empty() && load.runs.is_empty() && load.taken.is_none()
     }
 
     /// Raw bytes waiting.
@@ -83,6 +93,10 @@ impl Gathered {
     /// Goes on with a stream that already has `end` bytes in the store.
     pub fn continue_stream(&mut self, session: SessionKey, stream: StreamId, end: u64) {
         self.ends.insert((session, stream), end);
+    }
+
+    pub(super) fn note_taken(&mut self, taken: Taken) {
+        self.load.taken = Some(taken);
     }
 
     /// Everything gathered so far.

@@ -6,7 +6,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::error::{Doing, Error, Result};
+use super::refusal::{Refusal, Tried};
 
 /// All steps, in order. The schema's number is how many have been taken.
 pub const STEPS: &[&str] = &[include_str!("../../migrations/0001_events.sql")];
@@ -16,42 +16,42 @@ const APPLICATION_ID: i32 = 0x7270_6374;
 
 pub const NEWEST: i64 = STEPS.len() as i64;
 
-pub fn migrate(conn: &mut Connection) -> Result<()> {
+pub fn migrate(conn: &mut Connection) -> Tried<()> {
     loop {
         let version = check(conn)?;
         if version == NEWEST {
             return Ok(());
         }
-        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).doing("taking the write lock")?;
+        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         if schema_of(&tx)? != version {
             continue;
         }
-        tx.execute_batch(STEPS[version as usize]).doing("changing the schema")?;
-        tx.pragma_update(None, "application_id", APPLICATION_ID).doing("marking the file")?;
-        tx.pragma_update(None, "user_version", version + 1).doing("numbering the schema")?;
-        tx.commit().doing("changing the schema")?;
+        tx.execute_batch(STEPS[version as usize])?;
+        tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+        tx.pragma_update(None, "user_version", version + 1)?;
+        tx.commit()?;
     }
 }
 
 /// The schema's number, once it is sure that the file is ours and not from a later rpctap.
-pub fn check(conn: &Connection) -> Result<i64> {
+pub fn check(conn: &Connection) -> Tried<i64> {
     let version = schema_of(conn)?;
-    let application: i32 = conn.pragma_query_value(None, "application_id", |row| row.get(0)).doing("reading it")?;
-    let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0)).doing("reading it")?;
+    let application: i32 = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
     if application != APPLICATION_ID && (version != 0 || tables != 0) {
-        return Err(Error::new("it is a database of another program; name another file with --store"));
+        return Err(Refusal::lasting("it is a database of another program; name another file with --store"));
     }
     if version > NEWEST {
-        return Err(Error::new(format!(
+        return Err(Refusal::lasting(format!(
             "its schema is number {version} and this rpctap knows up to {NEWEST}; use a newer rpctap"
         )));
     }
     if version < 0 {
-        return Err(Error::new(format!("its schema number {version} makes no sense")));
+        return Err(Refusal::lasting(format!("its schema number {version} makes no sense")));
     }
     Ok(version)
 }
 
-fn schema_of(conn: &Connection) -> Result<i64> {
-    conn.pragma_query_value(None, "user_version", |row| row.get(0)).doing("reading it")
+fn schema_of(conn: &Connection) -> Tried<i64> {
+    Ok(conn.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }

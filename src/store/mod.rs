@@ -8,8 +8,11 @@ pub mod bodies;
 pub mod bulk;
 pub mod load;
 pub mod migrate;
+pub mod recorder;
+pub mod refusal;
 mod rows;
 pub mod sessions;
+pub mod spooled;
 pub mod writer;
 
 use std::fs;
@@ -23,6 +26,8 @@ use crate::error::{Doing, Error, Result};
 
 pub use bodies::StoredBodies;
 pub use bulk::Bulk;
+pub use recorder::Recorder;
+pub use refusal::{Refusal, Tried};
 pub use sessions::Recorded;
 pub use writer::Writer;
 
@@ -31,6 +36,10 @@ const BUSY_MS: u64 = 5_000;
 
 /// Pages of a live store: small enough that a commit of a few rows stays cheap.
 const PAGE_BYTES: u32 = 8_192;
+
+/// How far the write-ahead log may grow before it is folded in: seldom enough that a flood of messages does not
+/// wait for the disk at each commit.
+const CHECKPOINT_PAGES: u32 = 4_096;
 
 /// A file of recordings.
 pub struct Store {
@@ -41,23 +50,30 @@ pub struct Store {
 impl Store {
     /// Opens for writing; creates and migrates as needed. New files are for the user's eyes only.
     pub fn open(path: &Path) -> Result<Store> {
-        Store::open_patiently(path, Duration::from_millis(BUSY_MS))
+        Ok(Store::try_open(path, Duration::from_millis(BUSY_MS))?)
     }
 
-    /// The same, waiting for other users of the file no longer than `patience` at a time.
-    pub fn open_patiently(path: &Path, patience: Duration) -> Result<Store> {
-        let doing = || format!("opening the store {}", path.display());
-        create_private(path).doing(doing())?;
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut conn = Connection::open_with_flags(path, flags).doing(doing())?;
-        conn.busy_timeout(patience).doing(doing())?;
-        // A file that is not ours is refused before the first pragma could change it.
-        migrate::check(&conn).map_err(|error| error.while_doing(doing()))?;
-        conn.pragma_update(None, "page_size", PAGE_BYTES).doing(doing())?;
-        write_ahead(&conn, patience).doing(doing())?;
-        conn.pragma_update(None, "synchronous", "NORMAL").doing(doing())?;
-        migrate::migrate(&mut conn).map_err(|error| error.while_doing(doing()))?;
-        Ok(Store { conn, path: Some(path.to_path_buf()) })
+    /// The same, waiting for other users of the file no longer than `patience` at a time, and telling whether it is
+    /// worth trying again.
+    pub fn try_open(path: &Path, patience: Duration) -> Tried<Store> {
+        let open = || -> Tried<Store> {
+            create_private(path)?;
+            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let mut conn = Connection::open_with_flags(path, flags)?;
+            conn.busy_timeout(patience)?;
+            // A file that is not ours is refused before the first pragma could change it.
+            migrate::check(&conn)?;
+            if conn.is_readonly("main")? {
+                return Err(Refusal::lasting("it may not be written; name another file with --store"));
+            }
+            conn.pragma_update(None, "page_size", PAGE_BYTES)?;
+            write_ahead(&conn, patience)?;
+            conn.pragma_update(None, "synchronous", "NORMAL")?;
+            conn.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+            migrate::migrate(&mut conn)?;
+            Ok(Store { conn, path: Some(path.to_path_buf()) })
+        };
+        open().map_err(|refusal| refusal.while_doing(format_args!("opening the store {}", path.display())))
     }
 
     /// Opens for reading. Creates nothing; works while taps write, and on a medium that cannot be written.
@@ -78,7 +94,7 @@ impl Store {
             other => other,
         }
         .doing(doing())?;
-        let version = migrate::check(&conn).map_err(|error| error.while_doing(doing()))?;
+        let version = migrate::check(&conn).map_err(|refusal| refusal.while_doing(doing()))?;
         if version < migrate::NEWEST {
             drop(conn);
             return Store::open(path);

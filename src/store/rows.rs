@@ -102,6 +102,12 @@ impl<'a> Inserts<'a> {
         self.block.execute((session, stream as i64, start as i64, bytes)).map(drop)
     }
 
+    pub fn taken(&self, spool: &str, session: Option<i64>, position: u64) -> rusqlite::Result<()> {
+        let sql = "INSERT INTO spools (name, session, taken) VALUES (?, ?, ?) \
+                   ON CONFLICT (name) DO UPDATE SET session = excluded.session, taken = excluded.taken";
+        self.conn.prepare_cached(sql)?.execute((spool, session, position as i64)).map(drop)
+    }
+
     pub fn event(&mut self, known: Known, method: Option<i64>, event: &Event) -> rusqlite::Result<()> {
         let happening;
         let mut row = Columns { method, ..Columns::default() };

@@ -6,10 +6,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use super::Store;
-use super::load::{Gathered, Load};
+use super::load::{Gathered, Load, Taken};
+use super::refusal::Tried;
 use super::rows::{Inserts, Names};
 use crate::error::{Doing, Error, Result};
 use crate::event::{Event, Micros, Session, SessionKey, Sink, StreamId};
@@ -69,17 +70,42 @@ impl Writer {
 
     /// Writes everything told so far. What cannot be written is kept for the next try.
     pub fn commit(&mut self) -> Result<()> {
+        self.try_commit().doing("writing to the store")
+    }
+
+    /// The same, telling whether it is worth trying again.
+    pub fn try_commit(&mut self) -> Tried<()> {
         if !self.gathered.is_empty() {
             let load = self.gathered.take();
             self.waiting.push_back(load);
         }
         while let Some(load) = self.waiting.front() {
-            write(&mut self.store.conn, &mut self.book, load).doing("writing to the store")?;
+            write(&mut self.store.conn, &mut self.book, load)?;
             if let Some(load) = self.waiting.pop_front() {
                 self.gathered.recycle(load);
             }
         }
         Ok(())
+    }
+
+    /// Notes, in the transaction that writes what was told so far, up to where a spool has been taken in.
+    pub fn note_taken(&mut self, spool: &str, session: SessionKey, position: u64) {
+        self.gathered.note_taken(Taken { spool: spool.to_string(), session, position });
+    }
+
+    /// Up to where a spool has been taken in, and the session it belongs to.
+    pub fn taken(&self, spool: &str) -> Result<Option<(Option<u32>, u64)>> {
+        let mut select = self.store.conn.prepare_cached("SELECT session, taken FROM spools WHERE name = ?");
+        let select = select.as_mut().map_err(|cause| Error::new(cause.to_string()))?;
+        select
+            .query_row([spool], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))
+            .optional()
+            .doing("reading the store")
+    }
+
+    /// Forgets a spool whose file is gone.
+    pub fn forget_spool(&self, spool: &str) -> Result<()> {
+        self.store.conn.execute("DELETE FROM spools WHERE name = ?", [spool]).map(drop).doing("tidying the store")
     }
 
     /// Writes the rest and gives the store back, or the first trouble there was.
@@ -189,6 +215,9 @@ pub(super) fn write(conn: &mut Connection, book: &mut Book, load: &Load) -> rusq
                 }),
             };
             inserts.event(known, method, event)?;
+        }
+        if let Some(taken) = &load.taken {
+            inserts.taken(&taken.spool, find(&fresh, taken.session).map(|known| known.id), taken.position)?;
         }
     }
     tx.commit()?;

@@ -1,0 +1,305 @@
+//! The one thread that owns the store while a tap runs.
+//!
+//! Comes in: a tape. Goes out: rows, committed several times in each tenth of a second under load. A store that
+//! refuses for a while (locked, no space) makes the tape spill; it is asked again and the spool is taken in when it
+//! gives way, or by a later start. A store that cannot be used at all switches the recording off. Either way the
+//! user is told once and the traffic never notices.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::refusal::Refusal;
+use super::spooled::{Revive, take_in_left_behind};
+use super::{Store, Writer};
+use crate::error::{Doing, Result};
+use crate::event::redact::Redacting;
+use crate::event::tape::{Lost, Spill, Stretch, Tape, Transcriber, transcribe};
+use crate::event::{Session, SessionKey, Sink};
+
+/// How long records gather before they are written: well within the 50 ms that may be lost to a kill.
+const GATHER: Duration = Duration::from_millis(25);
+
+/// How long an idle recorder sleeps; news wake it.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// How long a commit waits for another user of the file before the tape begins to spill.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// While the store refuses: how often the tape is put on disk, and every how many rounds the store is asked again.
+const DOWN_ROUND: Duration = Duration::from_millis(20);
+const ROUNDS_PER_TRY: u32 = 10;
+const PATIENCE_WHEN_DOWN: Duration = Duration::from_millis(5);
+
+/// The user hears of a refusal that lasts this many tries (about a second).
+const TRIES_BEFORE_TELLING: u32 = 4;
+
+/// How long the end of the tap waits for a store that refuses: clients kill what has not ended after two seconds.
+const ROUNDS_AT_END: u32 = 50;
+
+/// What is written at the top of a spool, so that a later start knows what to make of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Heading {
+    /// Which transcriber reads it: `stdio` or `http`.
+    pub kind: String,
+    /// The store's number for the session, once it has one.
+    pub number: Option<u32>,
+    /// The session of a tap that has only one.
+    pub session: Option<Session>,
+    /// Nobody but the process that wrote it can read it.
+    pub veiled: bool,
+    /// Whatever else that transcriber must know.
+    pub setup: Option<serde_json::Value>,
+}
+
+impl Heading {
+    /// Where the tape of this process spills to: beside the store.
+    pub fn spill(&self, store: &Path) -> Spill {
+        let mut path = store.as_os_str().to_owned();
+        let started_at = self.session.as_ref().map_or(0, |session| session.started_at);
+        path.push(format!(".spool-{}-{started_at}", std::process::id()));
+        Spill { path: path.into(), header: self.to_text(), veiled: self.veiled }
+    }
+
+    fn to_text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// Everything a recorder needs.
+pub struct Recording {
+    pub store: PathBuf,
+    pub tape: Arc<Tape>,
+    pub transcriber: Box<dyn Transcriber>,
+    pub heading: Heading,
+    /// The session whose number goes into the heading.
+    pub session: SessionKey,
+    /// Take secrets out before anything is kept (see `event::redact`).
+    pub redact: bool,
+    pub revive: Revive,
+    /// Says a line to the user.
+    pub tell: Box<dyn Fn(&str) + Send>,
+}
+
+/// How a recording ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ending {
+    pub lost: Lost,
+    /// Where the rest waits for the next start, and how many bytes.
+    pub left: Option<(PathBuf, u64)>,
+    /// The store's number for the session.
+    pub number: Option<u32>,
+}
+
+pub struct Recorder {
+    thread: JoinHandle<Ending>,
+    tape: Arc<Tape>,
+}
+
+impl Recorder {
+    pub fn start(recording: Recording) -> Result<Recorder> {
+        let tape = Arc::clone(&recording.tape);
+        let thread = thread::Builder::new()
+            .name("recorder".to_string())
+            .spawn(move || Work { recording, door: None, tries: 0, told: false }.run())
+            .doing("starting the recorder")?;
+        Ok(Recorder { thread, tape })
+    }
+
+    /// Closes the tape, writes what is on it and tells how it went. A store that refuses is not waited for long.
+    pub fn finish(self) -> Ending {
+        self.tape.close();
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+/// The way into the store, with or without the redactor before it.
+enum Door {
+    Plain(Writer),
+    Redacting(Box<Redacting<Writer>>),
+}
+
+impl Door {
+    fn writer(&mut self) -> &mut Writer {
+        match self {
+            Door::Plain(writer) => writer,
+            Door::Redacting(redacting) => redacting.inner(),
+        }
+    }
+
+    fn sink(&mut self) -> &mut dyn Sink {
+        match self {
+            Door::Plain(writer) => writer,
+            Door::Redacting(redacting) => redacting.as_mut(),
+        }
+    }
+}
+
+struct Work {
+    recording: Recording,
+    door: Option<Door>,
+    /// How often in a row the store has refused.
+    tries: u32,
+    told: bool,
+}
+
+impl Work {
+    fn run(mut self) -> Ending {
+        let tape = Arc::clone(&self.recording.tape);
+        let mut raw = Vec::new();
+        let (mut rounds, mut rounds_at_end) = (0u32, 0);
+        loop {
+            let down = self.tries > 0;
+            if down {
+                tape.spill_now();
+                thread::sleep(DOWN_ROUND);
+                rounds += 1;
+                rounds_at_end += u32::from(tape.is_closed());
+                if rounds_at_end > ROUNDS_AT_END {
+                    break;
+                }
+                if !rounds.is_multiple_of(ROUNDS_PER_TRY) {
+                    continue;
+                }
+            } else if self.door.is_some() {
+                tape.wait(GATHER, IDLE);
+            }
+            match self.step(&tape, &mut raw) {
+                Ok(()) if tape.is_closed() && tape.waiting() == 0 => break,
+                Ok(()) => self.recovered(&tape),
+                Err(refusal) if refusal.passing => self.refused(&tape, &refusal),
+                Err(refusal) => {
+                    (self.recording.tell)(&format!("{refusal}; traffic goes on, nothing is recorded"));
+                    tape.switch_off();
+                    return Ending { lost: tape.lost(), ..Ending::default() };
+                }
+            }
+        }
+        self.end(&tape, &mut raw)
+    }
+
+    /// Takes what is on the tape at the moment into the store.
+    fn step(&mut self, tape: &Tape, raw: &mut Vec<u8>) -> std::result::Result<(), Refusal> {
+        if self.door.is_none() {
+            self.open()?;
+        }
+        let Some(door) = &mut self.door else { return Ok(()) };
+        door.writer().try_commit()?;
+        loop {
+            let Some(stretch) = tape.next(raw).map_err(Refusal::from)? else { return Ok(()) };
+            transcribe(raw, self.recording.transcriber.as_mut(), door.sink());
+            if let Some((spool, _)) = tape.spool() {
+                door.writer().note_taken(&spool, self.recording.session, stretch.end);
+            }
+            if let Err(refusal) = door.writer().try_commit() {
+                keep(tape, stretch, raw, &refusal, &self.recording.tell);
+                return Err(refusal);
+            }
+            tape.done(stretch.end);
+            if self.recording.heading.number.is_none()
+                && let Some(number) = door.writer().number(self.recording.session)
+            {
+                self.recording.heading.number = Some(number);
+                tape.set_spill_header(self.recording.heading.to_text());
+            }
+            if !stretch.spooled {
+                return Ok(());
+            }
+        }
+    }
+
+    fn open(&mut self) -> std::result::Result<(), Refusal> {
+        let patience = if self.tries > 0 { PATIENCE_WHEN_DOWN } else { PATIENCE };
+        let store = Store::try_open(&self.recording.store, patience)?;
+        let writer = store.writer().commit_when_told();
+        self.door = Some(match self.recording.redact {
+            false => Door::Plain(writer),
+            true => Door::Redacting(Box::new(Redacting::new(writer))),
+        });
+        // What an earlier tap could not write; trouble with it must not touch this recording.
+        let _ = take_in_left_behind(&self.recording.store, &self.recording.revive);
+        Ok(())
+    }
+
+    fn refused(&mut self, tape: &Tape, refusal: &Refusal) {
+        self.tries += 1;
+        tape.set_healthy(false);
+        self.be_patient(PATIENCE_WHEN_DOWN);
+        if self.tries == TRIES_BEFORE_TELLING && !self.told {
+            self.told = true;
+            tape.spill_now();
+            let place = tape.spool().map_or("in memory".to_string(), |(_, path)| format!("in {}", path.display()));
+            (self.recording.tell)(&format!("{refusal}; traffic goes on, the recording waits {place}"));
+        }
+    }
+
+    fn recovered(&mut self, tape: &Tape) {
+        if self.tries > 0 {
+            self.tries = 0;
+            tape.set_healthy(true);
+            self.be_patient(PATIENCE);
+        }
+    }
+
+    fn be_patient(&mut self, patience: Duration) {
+        if let Some(door) = &mut self.door {
+            let _ = door.writer().patience(patience);
+        }
+    }
+
+    fn end(mut self, tape: &Tape, raw: &mut Vec<u8>) -> Ending {
+        let mut safe = self.tries == 0;
+        if let Some(Door::Redacting(redacting)) = &mut self.door {
+            redacting.finish();
+            safe &= redacting.inner().try_commit().is_ok();
+        }
+        let mut ending = Ending { lost: tape.lost(), left: None, number: self.recording.heading.number };
+        if safe {
+            if let (Some((spool, _)), Some(door)) = (tape.spool(), &mut self.door) {
+                tape.remove_spool();
+                let _ = door.writer().forget_spool(&spool);
+            }
+            return ending;
+        }
+        tape.spill_now();
+        match tape.spool() {
+            Some((_, path)) if !self.recording.heading.veiled => {
+                ending.left = Some((path.clone(), std::fs::metadata(&path).map_or(0, |found| found.len())));
+            }
+            // A veiled spool is unreadable once we are gone.
+            Some(_) => {
+                while let Ok(Some(_)) = tape.next(raw) {
+                    count_lost(raw, &mut ending.lost, "the store refused until the end");
+                }
+                tape.remove_spool();
+            }
+            None => {}
+        }
+        while let Ok(Some(stretch)) = tape.next(raw) {
+            if !stretch.spooled {
+                count_lost(raw, &mut ending.lost, "neither the store nor the disk beside it could be written");
+            }
+        }
+        ending
+    }
+}
+
+fn count_lost(raw: &[u8], lost: &mut Lost, why: &str) {
+    for record in crate::event::tape::records(raw) {
+        lost.records += 1;
+        lost.bytes += record.bytes.len() as u64;
+    }
+    lost.why = why.to_string();
+}
+
+/// A stretch the store refused is put on disk; when that fails too it is still in memory, and tried again.
+fn keep(tape: &Tape, stretch: Stretch, raw: &[u8], refusal: &Refusal, tell: &dyn Fn(&str)) {
+    if let Err(cause) = tape.keep(stretch, raw)
+        && !refusal.passing
+    {
+        tell(&format!("keeping what the store refused: {cause}"));
+    }
+}
