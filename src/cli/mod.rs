@@ -4,6 +4,7 @@
 //! that prints, and the only one that knows all the others; nobody uses it. Exit codes: 0 clean, 1 findings,
 //! 2 trouble; a tap ends as its child did.
 
+pub mod open;
 pub mod place;
 pub mod record;
 pub mod revive;

@@ -177,6 +177,27 @@ impl Scribe {
         framer.finish(&mut |piece: Piece<'_>| hear(piece, from, at, numbers, scanner, messages, sink));
     }
 
+    /// The capture lost `missing` bytes of this direction here. The message they fall into is given as far as it came;
+    /// what follows is cut anew.
+    pub fn cut(&mut self, from: Side, at: Micros, missing: u64, why: &str, sink: &mut (impl Sink + ?Sized)) {
+        let Scribe { numbers, client, server, messages, .. } = self;
+        let Lane { framer, scanner, .. } = if from == Side::Client { client } else { server };
+        framer.finish(&mut |piece: Piece<'_>| match piece {
+            Piece::Body(part) => scanner.push(part),
+            Piece::End { body_start, body_len, .. } => {
+                scanner.finish_cut(messages);
+                let body = Span { stream: stream_of(from), start: body_start, len: body_len };
+                for message in messages.drain(..) {
+                    numbers.emit(at, None, What::Message { from, message, body }, sink);
+                }
+            }
+            // That the frame does not end is the loss told below, no fault of the traffic.
+            Piece::Fault { .. } => {}
+        });
+        let lost = Happening::Lost { from: Some(from), events: 0, bytes: missing, why: why.to_string() };
+        self.happening(at, None, lost, sink);
+    }
+
     pub fn happening(&mut self, at: Micros, carrier: Option<u64>, what: Happening, sink: &mut (impl Sink + ?Sized)) {
         self.numbers.emit(at, carrier, What::Happening(what), sink);
     }

@@ -1,0 +1,191 @@
+//! Every sample, read as what it is, gives the events it must give.
+
+use std::path::Path;
+
+use super::*;
+use crate::event::{Collected, Event, Happening, Micros, What};
+use crate::rpc::Kind;
+
+pub(super) fn read_sample(name: &str) -> (Collected, &'static str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("samples").join(name);
+    let mut collected = Collected::default();
+    let mut next_key = 1;
+    let input = Input::open(&path).expect("the sample is there");
+    let format = read(input, &Options::default(), &mut next_key, &mut collected).expect(name);
+    (collected, format)
+}
+
+/// What one side of all sessions sent.
+#[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
+struct Sent {
+    requests: usize,
+    notifications: usize,
+    results: usize,
+    errors: usize,
+    unreadable: usize,
+}
+
+fn sent(collected: &Collected, side: Side) -> Sent {
+    let mut sent = Sent::default();
+    for (from, message) in collected.events.iter().filter_map(Event::message) {
+        if from == side {
+            match message.kind {
+                Kind::Request => sent.requests += 1,
+                Kind::Notification => sent.notifications += 1,
+                Kind::Result => sent.results += 1,
+                Kind::Error => sent.errors += 1,
+                Kind::Unreadable(_) => sent.unreadable += 1,
+            }
+        }
+    }
+    sent
+}
+
+fn happenings(collected: &Collected) -> Vec<&Happening> {
+    let only = |event: &'_ Event| matches!(event.what, What::Happening(_));
+    let found = collected.events.iter().filter(|event| only(event));
+    found
+        .filter_map(|event| if let What::Happening(happening) = &event.what { Some(happening) } else { None })
+        .collect()
+}
+
+fn lost(collected: &Collected) -> Vec<String> {
+    let mut lost = Vec::new();
+    for happening in happenings(collected) {
+        if let Happening::Lost { why, .. } = happening {
+            lost.push(why.clone());
+        }
+    }
+    lost
+}
+
+fn cancels(collected: &Collected) -> usize {
+    let names = ["notifications/cancelled", "$/cancelRequest"];
+    collected.events.iter().filter_map(Event::message).filter(|(_, m)| names.contains(&m.method())).count()
+}
+
+/// Times rise within a session, seq counts from 1, spans point into what came.
+fn sound(collected: &Collected) {
+    for session in &collected.sessions {
+        let mut seq = 0;
+        let mut last: Micros = i64::MIN;
+        for event in collected.events.iter().filter(|event| event.session == session.key) {
+            seq += 1;
+            assert_eq!(event.seq, seq, "{}: events are numbered without gaps", session.name);
+            assert!(event.at >= last, "{}: time goes back at event {seq}", session.name);
+            last = event.at;
+            if let Some(span) = event.span() {
+                let held = collected.streams.get(&(session.key, span.stream)).map_or(0, Vec::len) as u64;
+                assert!(span.start + span.len <= held, "{}: event {seq} points past its stream", session.name);
+            }
+        }
+    }
+}
+
+struct Truth {
+    sample: &'static str,
+    format: &'static str,
+    sessions: usize,
+    client: Sent,
+    server: Sent,
+    cancels: usize,
+}
+
+const fn by(requests: usize, notifications: usize, results: usize, errors: usize) -> Sent {
+    Sent { requests, notifications, results, errors, unreadable: 0 }
+}
+
+const TRUTHS: &[Truth] = &[
+    Truth {
+        sample: "r1-pysdk-1.29.0-pathB.ndjson",
+        format: "ndjson",
+        sessions: 1,
+        client: by(54, 1, 0, 0),
+        server: by(0, 0, 4, 0),
+        cancels: 0,
+    },
+    Truth {
+        sample: "r2-pysdk-2.3.0-pathB.ndjson",
+        format: "ndjson",
+        sessions: 1,
+        client: by(54, 51, 0, 0),
+        server: by(0, 0, 4, 0),
+        cancels: 50,
+    },
+    Truth {
+        sample: "r2-pysdk-client2.3.0-server1.29.0-pathB.ndjson",
+        format: "ndjson",
+        sessions: 1,
+        client: by(54, 51, 0, 0),
+        server: by(0, 0, 4, 50),
+        cancels: 50,
+    },
+    Truth {
+        sample: "r5-codex-0.128.0-cancel.ndjson",
+        format: "ndjson",
+        sessions: 1,
+        client: by(4, 2, 0, 0),
+        server: by(0, 29, 3, 0),
+        cancels: 1,
+    },
+    Truth {
+        sample: "r6-lsp-pyright.ndjson",
+        format: "ndjson",
+        sessions: 1,
+        client: by(22, 15, 8, 0),
+        server: by(8, 17, 9, 13),
+        cancels: 12,
+    },
+    Truth {
+        sample: "strace.txt",
+        format: "strace",
+        sessions: 1,
+        client: by(7, 1, 0, 0),
+        server: by(0, 0, 4, 0),
+        cancels: 0,
+    },
+    Truth {
+        sample: "lsp-trace-text.log",
+        format: "lsp-trace",
+        sessions: 1,
+        client: by(6, 4, 2, 0),
+        server: by(2, 0, 4, 2),
+        cancels: 1,
+    },
+    Truth {
+        sample: "lsp-trace-json.log",
+        format: "lsp-trace-json",
+        sessions: 1,
+        client: by(6, 4, 2, 0),
+        server: by(2, 0, 4, 2),
+        cancels: 1,
+    },
+    Truth {
+        sample: "neovim-lsp.log",
+        format: "neovim",
+        sessions: 1,
+        client: by(4, 4, 0, 0),
+        server: by(0, 11, 4, 0),
+        cancels: 1,
+    },
+];
+
+#[test]
+fn samples_give_what_is_known_of_them() {
+    let mut wrong = Vec::new();
+    for truth in TRUTHS {
+        let (collected, format) = read_sample(truth.sample);
+        sound(&collected);
+        let found = (format, collected.sessions.len(), sent(&collected, Side::Client), sent(&collected, Side::Server));
+        let wanted = (truth.format, truth.sessions, truth.client, truth.server);
+        if found != wanted || cancels(&collected) != truth.cancels || !lost(&collected).is_empty() {
+            wrong.push(format!(
+                "{}: found {found:?}, {} cancels, lost {:?}",
+                truth.sample,
+                cancels(&collected),
+                lost(&collected)
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
