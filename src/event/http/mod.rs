@@ -6,7 +6,27 @@
 //! URLs are replaced by a keyed hash on the way. Refuses to know sockets, the store and what a message means,
 //! but for `initialize`, which begins a conversation.
 
-use crate::event::{How, Knows, Micros, Party, SessionKey, Side, Sink, Source};
+mod carrier;
+mod content;
+mod conversation;
+mod head;
+mod held;
+mod reader;
+mod socket;
+mod sse;
+pub mod secrets;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::event::{Happening, How, Knows, Micros, Party, SessionKey, Side, Sink, Source};
+
+use carrier::{After, Carrier, Place};
+use conversation::Conversations;
+use head::RequestHead;
+use held::{Decision, Held};
+use secrets::Secrets;
 
 /// Tells the carriers of one run apart: any number that is never used twice (a running count will do).
 pub type CarrierKey = u64;
@@ -81,38 +101,171 @@ pub struct HttpSetup {
     pub secret: [u8; 32],
 }
 
+/// An event stream whose conversation is not known is kept back no longer than this for its first event.
+const LONGEST_HOLD_MICROS: Micros = 2_000_000;
+
 /// Turns the happenings of many carriers into sessions and events. See the module.
 pub struct HttpScribe {
     setup: HttpSetup,
+    secrets: Secrets,
+    conversations: Conversations,
+    carriers: HashMap<CarrierKey, Carrier>,
+    /// Carriers that are kept back, oldest first; some may have been decided since.
+    waiting: VecDeque<(Micros, CarrierKey)>,
+    passed_over: u64,
 }
 
 impl HttpScribe {
     pub fn new(setup: HttpSetup) -> HttpScribe {
-        HttpScribe { setup }
+        HttpScribe {
+            secrets: Secrets::new(&setup.secret),
+            conversations: Conversations::new(setup.first_session),
+            setup,
+            carriers: HashMap::new(),
+            waiting: VecDeque::new(),
+            passed_over: 0,
+        }
     }
 
     /// Takes one happening. Carriers may interleave freely; those of one carrier come in order.
     pub fn take(&mut self, carrier: CarrierKey, at: Micros, what: HttpHappening<'_>, sink: &mut dyn Sink) {
-        let _ = (carrier, at, what, sink);
+        self.release_overdue(at, sink);
+        if let HttpHappening::Request { client, connection, method, target, fields } = what {
+            let head = RequestHead::read(&self.secrets, client, connection, method, target, fields);
+            self.begin(carrier, at, head, sink);
+            return;
+        }
+        let Some(known) = self.carriers.get_mut(&carrier) else { return };
+        match &mut known.place {
+            Place::Held(held) => {
+                held.keep(at, what);
+                let decision = held.decide(&known.head, self.setup.only_rpc);
+                self.decide(carrier, decision, sink);
+            }
+            Place::In { .. } => self.tell(carrier, at, what, sink),
+            Place::PassedOver => {}
+        }
+        if let HttpHappening::Closed { .. } = what {
+            self.carriers.remove(&carrier);
+        }
+    }
+
+    fn begin(&mut self, key: CarrierKey, at: Micros, head: RequestHead, sink: &mut dyn Sink) {
+        let known = self.conversations.known(&head);
+        let decision = match known {
+            Some(session) => Decision::Into(session),
+            None => Held::at_first_sight(&head, self.setup.only_rpc),
+        };
+        self.carriers.insert(key, Carrier::new(head, at));
+        if let Decision::Wait = decision {
+            self.waiting.push_back((at, key));
+        }
+        self.decide(key, decision, sink);
+    }
+
+    fn decide(&mut self, key: CarrierKey, decision: Decision, sink: &mut dyn Sink) {
+        let Some(carrier) = self.carriers.get_mut(&key) else { return };
+        let (setup, at) = (&self.setup, carrier.opened_at);
+        let session = match decision {
+            Decision::Wait => return,
+            Decision::PassOver => {
+                carrier.place = Place::PassedOver;
+                self.passed_over += 1;
+                return;
+            }
+            Decision::Into(session) => session,
+            Decision::Begin => {
+                carrier.begins = true;
+                self.conversations.open(setup, at, sink)
+            }
+            Decision::Endpoint(endpoint) => {
+                let session = self.conversations.open(setup, at, sink);
+                self.conversations.bind_endpoint(&self.secrets, &endpoint, session);
+                session
+            }
+            Decision::ByClient => match self.conversations.of_client(&carrier.head) {
+                Some(session) => session,
+                None => {
+                    let session = self.conversations.open(setup, at, sink);
+                    self.conversations.bind_client(&carrier.head, session);
+                    if let Some(id) = &carrier.head.session_id {
+                        self.conversations.bind_id(id, session);
+                    }
+                    session
+                }
+            },
+        };
+        let Some(conversation) = self.conversations.get(session) else { return };
+        let held = carrier.enter(session, conversation, sink);
+        for (at, what) in held {
+            self.tell(key, at, what.borrow(&mut Vec::new()), sink);
+        }
+    }
+
+    /// One happening of a carrier whose conversation is known.
+    fn tell(&mut self, key: CarrierKey, at: Micros, what: HttpHappening<'_>, sink: &mut dyn Sink) {
+        let Some(carrier) = self.carriers.get_mut(&key) else { return };
+        let Place::In { session, .. } = carrier.place else { return };
+        let Some(conversation) = self.conversations.get(session) else { return };
+        let after = carrier.take(conversation, &self.secrets, at, what, sink);
+        match after {
+            After::Nothing => {}
+            After::Answered { session_id: Some(id) } => self.conversations.bind_id(&id, session),
+            // A server without sessions: what follows from this client belongs here.
+            After::Answered { session_id: None } => {
+                if carrier.begins {
+                    self.conversations.bind_client(&carrier.head, session);
+                }
+            }
+            After::Endpoint(endpoint) => self.conversations.bind_endpoint(&self.secrets, &endpoint, session),
+            After::Ended => self.conversations.ended(session),
+        }
+    }
+
+    fn release_overdue(&mut self, at: Micros, sink: &mut dyn Sink) {
+        while let Some((since, key)) = self.waiting.front().copied() {
+            let held = self.carriers.get(&key).is_some_and(|carrier| matches!(carrier.place, Place::Held(_)));
+            if held && at - since < LONGEST_HOLD_MICROS {
+                return;
+            }
+            self.waiting.pop_front();
+            if held && !self.setup.only_rpc {
+                self.decide(key, Decision::ByClient, sink);
+            }
+        }
     }
 
     /// Something was lost that cannot be told to one carrier. Recorded in every open session.
     pub fn lost(&mut self, at: Micros, events: u64, bytes: u64, why: &str, sink: &mut dyn Sink) {
-        let _ = (at, events, bytes, why, sink);
+        for conversation in self.conversations.open_ones() {
+            let what = Happening::Lost { from: None, events, bytes, why: why.to_string() };
+            conversation.scribe.happening(at, None, what, sink);
+        }
     }
 
     /// The run is over: open carriers and sessions are closed by `Party::Tap`.
     pub fn finish(&mut self, at: Micros, sink: &mut dyn Sink) {
-        let _ = (at, sink);
+        let mut keys: Vec<CarrierKey> = self.carriers.keys().copied().collect();
+        keys.sort_unstable();
+        for key in keys {
+            self.take(key, at, HttpHappening::Closed { by: Party::Tap, how: How::Eof }, sink);
+        }
+        for conversation in self.conversations.open_ones() {
+            for side in [Side::Client, Side::Server] {
+                conversation.scribe.end(side, at, Party::Tap, How::Eof, sink);
+            }
+        }
+        self.conversations.clear();
+        self.waiting.clear();
     }
 
     /// The key the next session would get: where another scribe of the same sink may go on.
     pub fn next_session(&self) -> SessionKey {
-        self.setup.first_session
+        self.conversations.next_session()
     }
 
     /// How many carriers `only_rpc` left out.
     pub fn passed_over(&self) -> u64 {
-        0
+        self.passed_over
     }
 }

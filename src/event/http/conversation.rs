@@ -1,0 +1,194 @@
+//! Which carriers belong together.
+//!
+//! By the id the server gave (`Mcp-Session-Id`, hashed), by the endpoint of the older transport, else by connection
+//! and client. Knows each open conversation and its scribe; what has ended is forgotten after a while, and so is
+//! the least used when there are too many: what comes later under its id begins a new session.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::event::scribe::Scribe;
+use crate::event::{Happening, Micros, Session, SessionKey, Sink};
+
+use super::HttpSetup;
+use super::head::RequestHead;
+use super::secrets::Secrets;
+
+/// Ended conversations that are still known, for what comes late.
+const MOST_ENDED: usize = 256;
+
+/// A server may open a session for every request and never end one. Each costs a few hundred bytes here.
+const MOST_CONVERSATIONS: usize = 50_000;
+
+/// Connections whose conversation is remembered.
+const MOST_CONNECTIONS: usize = 8192;
+
+pub(super) struct Conversation {
+    pub(super) scribe: Scribe,
+    pub(super) next_carrier: u64,
+    pub(super) open_carriers: u64,
+    pub(super) ended: bool,
+    used: u64,
+}
+
+pub(super) struct Conversations {
+    next_session: SessionKey,
+    opened: u64,
+    uses: u64,
+    all: HashMap<SessionKey, Conversation>,
+    by_id: HashMap<Box<str>, SessionKey>,
+    by_endpoint: HashMap<Box<str>, SessionKey>,
+    by_client: HashMap<Box<str>, SessionKey>,
+    by_connection: HashMap<u64, SessionKey>,
+    connections: VecDeque<u64>,
+    ended: VecDeque<SessionKey>,
+}
+
+impl Conversations {
+    pub(super) fn new(first: SessionKey) -> Conversations {
+        Conversations {
+            next_session: first,
+            opened: 0,
+            uses: 0,
+            all: HashMap::new(),
+            by_id: HashMap::new(),
+            by_endpoint: HashMap::new(),
+            by_client: HashMap::new(),
+            by_connection: HashMap::new(),
+            connections: VecDeque::new(),
+            ended: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn next_session(&self) -> SessionKey {
+        self.next_session
+    }
+
+    /// The conversation a head names by itself.
+    pub(super) fn known(&self, head: &RequestHead) -> Option<SessionKey> {
+        let named = head.session_id.as_deref().and_then(|id| self.by_id.get(id));
+        let found = named.or_else(|| match head.session_id {
+            Some(_) => None,
+            None => {
+                let by_query = || head.query_session.as_deref().and_then(|id| self.by_endpoint.get(id));
+                self.by_endpoint.get(head.target.as_str()).or_else(by_query)
+            }
+        });
+        found.copied().filter(|session| self.all.contains_key(session))
+    }
+
+    /// The conversation of this client, where the head names none.
+    pub(super) fn of_client(&self, head: &RequestHead) -> Option<SessionKey> {
+        if head.session_id.is_some() {
+            return None;
+        }
+        let on_line = self.by_connection.get(&head.connection).filter(|_| head.connection != 0);
+        on_line
+            .or_else(|| self.by_client.get(head.client.as_str()))
+            .copied()
+            .filter(|session| self.all.contains_key(session))
+    }
+
+    pub(super) fn open(&mut self, setup: &HttpSetup, at: Micros, sink: &mut dyn Sink) -> SessionKey {
+        self.make_room();
+        let key = self.next_session;
+        self.next_session += 1;
+        self.opened += 1;
+        let name = match self.opened {
+            1 => setup.name.clone(),
+            number => format!("{}-{number}", setup.name),
+        };
+        sink.session(&Session {
+            key,
+            name,
+            source: setup.source.clone(),
+            target: setup.target.clone(),
+            started_at: at,
+            knows: setup.knows,
+        });
+        let mut scribe = Scribe::new(key);
+        scribe.happening(at, None, Happening::Opened { pid: None }, sink);
+        let conversation = Conversation { scribe, next_carrier: 1, open_carriers: 0, ended: false, used: self.uses };
+        self.all.insert(key, conversation);
+        key
+    }
+
+    pub(super) fn get(&mut self, session: SessionKey) -> Option<&mut Conversation> {
+        self.uses += 1;
+        let conversation = self.all.get_mut(&session)?;
+        conversation.used = self.uses;
+        Some(conversation)
+    }
+
+    pub(super) fn bind_id(&mut self, id: &str, session: SessionKey) {
+        let bound = self.by_id.get(id).is_some_and(|known| self.all.contains_key(known));
+        if !bound {
+            self.by_id.insert(id.into(), session);
+        }
+    }
+
+    /// `endpoint` is what the event stream said: a path or a URL, with the session's id in it.
+    pub(super) fn bind_endpoint(&mut self, secrets: &Secrets, endpoint: &str, session: SessionKey) {
+        let path = match endpoint.find("://").and_then(|scheme| endpoint[scheme + 3..].find('/').map(|at| scheme + 3 + at))
+        {
+            Some(at) => &endpoint[at..],
+            None => endpoint,
+        };
+        if let Some(id) = secrets.session_of_target(path) {
+            self.by_endpoint.insert(id.into(), session);
+        }
+        self.by_endpoint.insert(secrets.target(path).into(), session);
+    }
+
+    pub(super) fn bind_client(&mut self, head: &RequestHead, session: SessionKey) {
+        if head.session_id.is_some() {
+            return;
+        }
+        self.by_client.insert(head.client.as_str().into(), session);
+        if head.connection != 0 && self.by_connection.insert(head.connection, session).is_none() {
+            self.connections.push_back(head.connection);
+            if self.connections.len() > MOST_CONNECTIONS
+                && let Some(oldest) = self.connections.pop_front()
+            {
+                self.by_connection.remove(&oldest);
+            }
+        }
+    }
+
+    pub(super) fn ended(&mut self, session: SessionKey) {
+        self.ended.push_back(session);
+        if self.ended.len() > MOST_ENDED
+            && let Some(oldest) = self.ended.pop_front()
+            && self.all.get(&oldest).is_some_and(|conversation| conversation.open_carriers == 0)
+        {
+            self.all.remove(&oldest);
+            self.by_id.retain(|_, known| *known != oldest);
+        }
+    }
+
+    /// Those that have not ended, in the order they began.
+    pub(super) fn open_ones(&mut self) -> impl Iterator<Item = &mut Conversation> {
+        let mut open: Vec<_> = self.all.iter_mut().filter(|(_, conversation)| !conversation.ended).collect();
+        open.sort_unstable_by_key(|(key, _)| **key);
+        open.into_iter().map(|(_, conversation)| conversation)
+    }
+
+    pub(super) fn clear(&mut self) {
+        let next = (self.next_session, self.opened);
+        *self = Conversations::new(next.0);
+        self.opened = next.1;
+    }
+
+    fn make_room(&mut self) {
+        if self.all.len() < MOST_CONVERSATIONS {
+            return;
+        }
+        let mut ages: Vec<u64> = self.all.values().map(|conversation| conversation.used).collect();
+        ages.sort_unstable();
+        let young = ages[ages.len() / 2];
+        self.all.retain(|_, conversation| conversation.used >= young || conversation.open_carriers > 0);
+        let all = &self.all;
+        self.by_id.retain(|_, session| all.contains_key(session));
+        self.by_endpoint.retain(|_, session| all.contains_key(session));
+        self.by_client.retain(|_, session| all.contains_key(session));
+    }
+}

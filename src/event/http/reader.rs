@@ -1,0 +1,255 @@
+//! Reads one body of a carrier: JSON, an event stream, or the frames of a WebSocket.
+//!
+//! What is JSON-RPC goes to the scribe, whole when it is short and in parts as it comes when it is long. What is not
+//! (pages, uploads, the forms and tokens of a login) is counted and not kept.
+
+use crate::event::scribe::{OpenBody, Scribe};
+use crate::event::{Happening, Micros, Side, Sink};
+
+use super::content::{Content, Trouble};
+use super::head::BodyKind;
+use super::held::{LONGEST_HELD_BYTES, looks_like_rpc};
+use super::socket::Socket;
+use super::sse::{Sse, Told};
+
+/// So much of a refusal's text goes into a note.
+const LONGEST_REFUSAL_CHARS: usize = 200;
+
+/// Ids of server-sent events are short; a longer one is cut.
+const LONGEST_EVENT_ID_CHARS: usize = 200;
+
+/// Writes for one carrier at one moment.
+pub(super) struct Pen<'a> {
+    pub(super) scribe: &'a mut Scribe,
+    pub(super) carrier: u64,
+    pub(super) at: Micros,
+    pub(super) sink: &'a mut dyn Sink,
+    /// Where an event stream said that requests go.
+    pub(super) endpoint: Option<String>,
+}
+
+impl Pen<'_> {
+    pub(super) fn happening(&mut self, what: Happening) {
+        self.scribe.happening(self.at, Some(self.carrier), what, self.sink);
+    }
+
+    pub(super) fn note(&mut self, text: String) {
+        self.happening(Happening::Note { text });
+    }
+
+    pub(super) fn body(&mut self, from: Side, body: &[u8]) {
+        self.scribe.body(from, self.at, Some(self.carrier), body, self.sink);
+    }
+
+    pub(super) fn begin(&mut self, from: Side) -> OpenBody {
+        self.scribe.begin_body(from, Some(self.carrier))
+    }
+
+    pub(super) fn part(&mut self, open: OpenBody, part: &[u8]) {
+        self.scribe.body_part(open, part, self.sink);
+    }
+
+    pub(super) fn end(&mut self, open: OpenBody) {
+        self.scribe.end_body(open, self.at, self.sink);
+    }
+}
+
+pub(super) struct Body {
+    from: Side,
+    kind: BodyKind,
+    /// As they travelled.
+    pub(super) bytes: u64,
+    /// Of a response with a status that refuses.
+    pub(super) refused: bool,
+    content: Content,
+    reader: Reader,
+    /// The other side of the exchange is JSON-RPC, so this one should be.
+    expects_rpc: bool,
+    had_rpc: bool,
+}
+
+enum Reader {
+    /// A body of one message or batch, short so far.
+    Short(Vec<u8>),
+    Long(OpenBody),
+    Events(EventReader),
+    Socket(Socket),
+    /// Counted only.
+    Skip,
+    Done,
+}
+
+#[derive(Default)]
+struct EventReader {
+    sse: Sse,
+    held: Vec<u8>,
+    open: Option<OpenBody>,
+}
+
+impl Body {
+    pub(super) fn new(from: Side, kind: BodyKind, coding: Option<&str>) -> Body {
+        let reader = match kind {
+            BodyKind::EventStream => Reader::Events(EventReader::default()),
+            BodyKind::Other if from == Side::Client => Reader::Skip,
+            _ => Reader::Short(Vec::new()),
+        };
+        Body {
+            from,
+            kind,
+            bytes: 0,
+            refused: false,
+            content: Content::new(coding),
+            reader,
+            expects_rpc: from == Side::Client,
+            had_rpc: false,
+        }
+    }
+
+    pub(super) fn becomes_socket(&mut self) {
+        self.content = Content::new(None);
+        self.reader = Reader::Socket(Socket::default());
+    }
+
+    pub(super) fn expect_rpc(&mut self, expects: bool) {
+        self.expects_rpc |= expects;
+    }
+
+    pub(super) fn had_rpc(&self) -> bool {
+        self.had_rpc
+    }
+
+    pub(super) fn feed(&mut self, bytes: &[u8], pen: &mut Pen<'_>) {
+        self.bytes += bytes.len() as u64;
+        let Body { from, kind, content, reader, expects_rpc, had_rpc, .. } = self;
+        if matches!(reader, Reader::Skip | Reader::Done) {
+            return;
+        }
+        let trouble = content.feed(bytes, &mut |piece| {
+            reader.feed(*from, *kind, *expects_rpc, had_rpc, piece, pen);
+        });
+        if let Some(trouble) = trouble {
+            self.give_up(trouble, pen);
+        }
+    }
+
+    fn give_up(&mut self, trouble: Trouble, pen: &mut Pen<'_>) {
+        let why = trouble.told(self.content.name());
+        pen.happening(Happening::Lost { from: Some(self.from), events: 1, bytes: 0, why });
+        match std::mem::replace(&mut self.reader, Reader::Skip) {
+            Reader::Long(open) => pen.end(open),
+            Reader::Events(EventReader { open: Some(open), .. }) => pen.end(open),
+            _ => {}
+        }
+    }
+
+    /// The body is over, whole or not.
+    pub(super) fn end(&mut self, pen: &mut Pen<'_>) {
+        let Body { from, kind, content, reader, expects_rpc, had_rpc, .. } = self;
+        let broken = content.finish(&mut |piece| reader.feed(*from, *kind, *expects_rpc, had_rpc, piece, pen));
+        match std::mem::replace(&mut self.reader, Reader::Done) {
+            Reader::Short(text) => self.end_short(&text, pen),
+            Reader::Long(open) => pen.end(open),
+            // An event without its empty line is not an event, unless we began to write it down.
+            Reader::Events(EventReader { open: Some(open), .. }) => pen.end(open),
+            _ => {}
+        }
+        if let Some(trouble) = broken {
+            self.give_up(trouble, pen);
+        }
+    }
+
+    fn end_short(&mut self, text: &[u8], pen: &mut Pen<'_>) {
+        let text = text.trim_ascii();
+        if text.is_empty() {
+            return;
+        }
+        let is_json = matches!(text[0], b'{' | b'[');
+        // What calls itself JSON and is none is evidence; an object without any key of JSON-RPC is somebody else's.
+        let is_broken = self.kind == BodyKind::Json && !is_json;
+        if self.expects_rpc && (looks_like_rpc(text) || is_broken || (is_json && self.from == Side::Server)) {
+            self.had_rpc = true;
+            pen.body(self.from, text);
+        } else if looks_like_rpc(text) {
+            self.had_rpc = true;
+            pen.body(self.from, text);
+        } else if self.refused && self.expects_rpc {
+            let words: String = String::from_utf8_lossy(text).chars().take(LONGEST_REFUSAL_CHARS).collect();
+            pen.note(format!("the refusal says: {words}"));
+        } else {
+            pen.note(format!("a body of {} bytes is no JSON-RPC and was not kept", self.bytes));
+        }
+    }
+}
+
+impl Reader {
+    fn feed(
+        &mut self,
+        from: Side,
+        kind: BodyKind,
+        expects_rpc: bool,
+        had_rpc: &mut bool,
+        piece: &[u8],
+        pen: &mut Pen<'_>,
+    ) {
+        match self {
+            Reader::Short(text) if text.len() + piece.len() <= LONGEST_HELD_BYTES => text.extend_from_slice(piece),
+            Reader::Short(text) => {
+                text.extend_from_slice(&piece[..piece.len().min(LONGEST_HELD_BYTES)]);
+                let kept = looks_like_rpc(text) || (kind == BodyKind::Json && expects_rpc);
+                let held = text.len() - piece.len().min(LONGEST_HELD_BYTES);
+                if !kept {
+                    pen.note("a long body is no JSON-RPC and was not kept".to_string());
+                    *self = Reader::Skip;
+                    return;
+                }
+                *had_rpc = true;
+                let open = pen.begin(from);
+                pen.part(open, &text[..held]);
+                pen.part(open, piece);
+                *self = Reader::Long(open);
+            }
+            Reader::Long(open) => pen.part(*open, piece),
+            Reader::Events(events) => events.feed(from, expects_rpc, had_rpc, piece, pen),
+            Reader::Socket(socket) => {
+                *had_rpc = true;
+                socket.feed(from, piece, pen);
+            }
+            Reader::Skip | Reader::Done => {}
+        }
+    }
+}
+
+impl EventReader {
+    fn feed(&mut self, from: Side, expects_rpc: bool, had_rpc: &mut bool, piece: &[u8], pen: &mut Pen<'_>) {
+        let EventReader { sse, held, open } = self;
+        sse.feed(piece, &mut |told| match told {
+            Told::Data(data) => match open {
+                Some(open) => pen.part(*open, data),
+                None if held.len() + data.len() <= LONGEST_HELD_BYTES => held.extend_from_slice(data),
+                None => {
+                    let body = pen.begin(from);
+                    pen.part(body, held);
+                    pen.part(body, data);
+                    held.clear();
+                    *open = Some(body);
+                }
+            },
+            Told::End { event, id, empty } => {
+                if let Some(id) = id.filter(|id| !id.is_empty()) {
+                    let id = id.chars().take(LONGEST_EVENT_ID_CHARS).collect();
+                    pen.happening(Happening::StreamEvent { id });
+                }
+                if let Some(open) = open.take() {
+                    *had_rpc = true;
+                    pen.end(open);
+                } else if event == "endpoint" {
+                    pen.endpoint = Some(String::from_utf8_lossy(held).into_owned());
+                } else if !empty && !held.trim_ascii().is_empty() && (expects_rpc || looks_like_rpc(held)) {
+                    *had_rpc = true;
+                    pen.body(from, held);
+                }
+                held.clear();
+            }
+        });
+    }
+}
