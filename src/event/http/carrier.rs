@@ -24,7 +24,10 @@ pub(super) struct Carrier {
 pub(super) enum Place {
     /// Nowhere yet.
     Held(Held),
-    In { session: SessionKey, number: u64 },
+    In {
+        session: SessionKey,
+        number: u64,
+    },
     PassedOver,
 }
 
@@ -33,7 +36,9 @@ pub(super) enum Place {
 pub(super) enum After {
     Nothing,
     /// The head of the response came, with or without an id for the session (hashed).
-    Answered { session_id: Option<String> },
+    Answered {
+        session_id: Option<String>,
+    },
     /// The stream says where requests go.
     Endpoint(String),
     /// The session is over.

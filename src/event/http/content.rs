@@ -79,10 +79,6 @@ impl Content {
         matches!(self.coding, Coding::GivenUp) && self.came == 0
     }
 
-    pub(super) fn is_plain(&self) -> bool {
-        matches!(self.coding, Coding::Plain)
-    }
-
     /// Takes bytes and gives what they become. After trouble was told once, nothing more comes.
     pub(super) fn feed(&mut self, bytes: &[u8], give: &mut dyn FnMut(&[u8])) -> Option<Trouble> {
         if let Coding::Plain = self.coding {

@@ -128,11 +128,11 @@ impl Conversations {
 
     /// `endpoint` is what the event stream said: a path or a URL, with the session's id in it.
     pub(super) fn bind_endpoint(&mut self, secrets: &Secrets, endpoint: &str, session: SessionKey) {
-        let path = match endpoint.find("://").and_then(|scheme| endpoint[scheme + 3..].find('/').map(|at| scheme + 3 + at))
-        {
-            Some(at) => &endpoint[at..],
-            None => endpoint,
-        };
+        let path =
+            match endpoint.find("://").and_then(|scheme| endpoint[scheme + 3..].find('/').map(|at| scheme + 3 + at)) {
+                Some(at) => &endpoint[at..],
+                None => endpoint,
+            };
         if let Some(id) = secrets.session_of_target(path) {
             self.by_endpoint.insert(id.into(), session);
         }

@@ -48,10 +48,7 @@ pub(super) fn value<'a>(fields: Fields<'a>, name: &str) -> Option<&'a str> {
 
 /// All fields, fit to be kept.
 pub(super) fn kept(secrets: &Secrets, fields: Fields<'_>) -> Vec<(String, String)> {
-    fields
-        .iter()
-        .map(|(name, value)| (name.to_string(), cut(&secrets.field(name, value)).to_string()))
-        .collect()
+    fields.iter().map(|(name, value)| (name.to_string(), cut(&secrets.field(name, value)).to_string())).collect()
 }
 
 fn cut(value: &str) -> &str {

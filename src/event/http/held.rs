@@ -63,7 +63,8 @@ impl Held {
             HttpHappening::Closed { .. } => self.over = true,
             HttpHappening::Response { status, fields } if status == 101 || status >= 200 => {
                 self.status = status;
-                self.events = BodyKind::of(fields) == BodyKind::EventStream && value(fields, "content-encoding").is_none();
+                self.events =
+                    BodyKind::of(fields) == BodyKind::EventStream && value(fields, "content-encoding").is_none();
             }
             _ => {}
         }

@@ -12,9 +12,9 @@ mod conversation;
 mod head;
 mod held;
 mod reader;
+pub mod secrets;
 mod socket;
 mod sse;
-pub mod secrets;
 #[cfg(test)]
 mod tests;
 
