@@ -9,8 +9,10 @@ pub mod content_length;
 mod header;
 pub mod lines;
 pub mod sniff;
+pub mod sse;
 #[cfg(test)]
 mod told;
+pub mod websocket;
 
 /// How the messages of a stream are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
