@@ -5,6 +5,7 @@
 //! and sample traffic walk through the same door. This room refuses to judge: nothing here knows a protocol.
 
 pub mod http;
+pub mod recording;
 pub mod redact;
 pub mod scribe;
 pub mod session;
@@ -15,6 +16,7 @@ pub mod stdio;
 pub mod tape;
 
 pub use scribe::{OpenBody, Scribe};
+pub use recording::{Line, Recording};
 pub use session::{Knows, Session, SessionKey, Source};
 pub use sink::{Bodies, Collected, NoBodies, Sink};
 pub use stamper::Stamper;

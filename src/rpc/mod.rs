@@ -6,6 +6,7 @@
 //! room refuses to know which protocol is spoken.
 
 mod envelope;
+pub mod edit;
 pub mod id;
 pub mod marks;
 pub mod message;
