@@ -7,6 +7,8 @@
 pub mod open;
 pub mod place;
 pub mod record;
+pub mod recording;
+pub mod replay;
 pub mod revive;
 pub mod sessions;
 
@@ -28,6 +30,8 @@ pub struct Cli {
 enum Command {
     Record(record::Record),
     Sessions(sessions::Sessions),
+    /// Play a recording to a live server, or be the recorded server
+    Replay(replay::Replay),
 }
 
 impl Cli {
@@ -35,6 +39,16 @@ impl Cli {
         match self.command {
             Command::Record(command) => command.run(),
             Command::Sessions(command) => command.run(),
+            Command::Replay(command) => command.run(),
         }
+    }
+}
+
+/// Data goes to stdout; that nobody reads it any more is no trouble of ours.
+pub(crate) fn print(text: &str) -> Result<()> {
+    use std::io::Write;
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
     }
 }

@@ -15,8 +15,8 @@ pub mod stamper;
 pub mod stdio;
 pub mod tape;
 
-pub use scribe::{OpenBody, Scribe};
 pub use recording::{Line, Recording};
+pub use scribe::{OpenBody, Scribe};
 pub use session::{Knows, Session, SessionKey, Source};
 pub use sink::{Bodies, Collected, NoBodies, Sink};
 pub use stamper::Stamper;

@@ -33,7 +33,9 @@ impl Line {
         let id = self.message.id.as_ref().map_or(String::new(), |id| format!(",\"id\":{}", id.to_raw()));
         match self.message.kind {
             Kind::Result => format!("{{\"jsonrpc\":\"2.0\"{id},\"result\":{{}}}}"),
-            Kind::Error => format!("{{\"jsonrpc\":\"2.0\"{id},\"error\":{{\"code\":-32603,\"message\":\"not on record\"}}}}"),
+            Kind::Error => {
+                format!("{{\"jsonrpc\":\"2.0\"{id},\"error\":{{\"code\":-32603,\"message\":\"not on record\"}}}}")
+            }
             _ => {
                 let method = serde_json::Value::from(self.message.method());
                 format!("{{\"jsonrpc\":\"2.0\"{id},\"method\":{method}}}")
@@ -131,7 +133,8 @@ impl Recording {
 
 /// Does a Content-Length header stand before this message?
 fn has_header(event: &Event, bodies: &mut dyn Bodies) -> bool {
-    let Some(span) = event.span().filter(|span| matches!(span.stream, CLIENT_STREAM | SERVER_STREAM) && span.start >= 16)
+    let Some(span) =
+        event.span().filter(|span| matches!(span.stream, CLIENT_STREAM | SERVER_STREAM) && span.start >= 16)
     else {
         return false;
     };

@@ -50,7 +50,9 @@ impl std::str::FromStr for Pace {
         let number = text.trim_end_matches(['x', 'X', '×']);
         match number.parse::<f64>() {
             Ok(speed) if speed.is_finite() && speed > 0.0 && number != text => Ok(Pace::Times(speed)),
-            _ => Err(format!("{text} is no pace: write instant, recorded, or a number with x (10x is ten times as fast)")),
+            _ => Err(format!(
+                "{text} is no pace: write instant, recorded, or a number with x (10x is ten times as fast)"
+            )),
         }
     }
 }
@@ -127,7 +129,10 @@ pub enum Ending {
     /// Everything was played.
     Played,
     /// The server ended first.
-    ServerEnded { code: Option<i32>, signal: Option<i32> },
+    ServerEnded {
+        code: Option<i32>,
+        signal: Option<i32>,
+    },
     /// The server closed its output and said no more.
     ServerClosed,
     Unreachable(String),
@@ -250,9 +255,12 @@ impl<'a> Player<'a> {
             let text = format!("the recording has {} gaps; what was lost there is not played", script.recording.losses);
             notes.push(Note { kind: NoteKind::Recording, text });
         }
-        let missing = script.recording.lines.iter().filter(|line| line.from == Side::Client && line.body.is_none()).count();
+        let missing =
+            script.recording.lines.iter().filter(|line| line.from == Side::Client && line.body.is_none()).count();
         if missing > 0 {
-            let text = format!("{missing} messages of the client are on record without their text; they are sent without params");
+            let text = format!(
+                "{missing} messages of the client are on record without their text; they are sent without params"
+            );
             notes.push(Note { kind: NoteKind::Recording, text });
         }
         Player {
@@ -450,7 +458,8 @@ impl<'a> Player<'a> {
                 let came = self.await_that(patience.answer_ms, |player| player.asks.contains_key(line));
                 if !came && self.ending.is_none() {
                     let method = self.script.line(*line).message.method().to_string();
-                    let text = format!("the server did not ask {method} within {} ms (answer limit)", patience.answer_ms);
+                    let text =
+                        format!("the server did not ask {method} within {} ms (answer limit)", patience.answer_ms);
                     self.note(NoteKind::GaveUpWaiting, text);
                 }
             }
@@ -528,7 +537,11 @@ impl<'a> Player<'a> {
         let must: Vec<Use> = owed.iter().filter(|(_, life)| life.cancel.is_none()).map(|(id, _)| id.clone()).collect();
         let may: Vec<Use> = owed.iter().filter(|(_, life)| life.cancel.is_some()).map(|(id, _)| id.clone()).collect();
         // Those already waited for in vain keep nobody waiting again.
-        let answer_ms = if self.notes.iter().any(|note| note.kind == NoteKind::GaveUpWaiting) { 0 } else { self.how.patience.answer_ms };
+        let answer_ms = if self.notes.iter().any(|note| note.kind == NoteKind::GaveUpWaiting) {
+            0
+        } else {
+            self.how.patience.answer_ms
+        };
         if !must.is_empty() {
             self.await_that(answer_ms, |player| must.iter().all(|id| player.answered.contains(id)));
         }
@@ -671,7 +684,8 @@ impl<'a> Player<'a> {
     /// A request of the server: which recorded one is it?
     fn asked(&mut self, at: usize, line: &Line) {
         let script = self.script;
-        let same = |life: &usize| script.line(script.lives[*life].asked).message.params_print == line.message.params_print;
+        let same =
+            |life: &usize| script.line(script.lives[*life].asked).message.params_print == line.message.params_print;
         let free = self.open_asks.get_mut(line.message.method()).filter(|free| !free.is_empty());
         let found = free.map(|free| {
             let place = free.iter().take(MOST_ASKS_COMPARED).position(same).unwrap_or(0);
@@ -683,7 +697,10 @@ impl<'a> Player<'a> {
             let answer = if method == "ping" {
                 format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{}}}}", id.to_raw())
             } else {
-                self.note(NoteKind::Unexpected, format!("the server asked {method}, which the recording has no answer to"));
+                self.note(
+                    NoteKind::Unexpected,
+                    format!("the server asked {method}, which the recording has no answer to"),
+                );
                 let error = r#"{"code":-32601,"message":"not in the recording"}"#;
                 format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"error\":{error}}}", id.to_raw())
             };

@@ -293,7 +293,9 @@ impl Comparison {
     fn marked(&self, script: &Script) -> HashSet<usize> {
         let mut marked = HashSet::new();
         for difference in &self.differences {
-            let (Difference::Payload { message, .. } | Difference::Fate { request: message, .. }) = difference else { continue };
+            let (Difference::Payload { message, .. } | Difference::Fate { request: message, .. }) = difference else {
+                continue;
+            };
             let request = message.strip_prefix("the answer to ").unwrap_or(message);
             for life in script.lives.iter().filter(|life| life.words() == request) {
                 marked.extend(life.answers.first().copied());
@@ -355,7 +357,8 @@ fn differ(
             if values.live(&Value::from(a.as_str()).to_string()) == Some(&Value::from(b.as_str()).to_string()) => {}
         (a, b) => {
             let words = |value: Option<&Value>| value.map_or("absent".to_string(), |value| clip(&value.to_string()));
-            let pointer: String = path.iter().map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1"))).collect();
+            let pointer: String =
+                path.iter().map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1"))).collect();
             out.push((pointer, words(a), words(b)));
         }
     }
@@ -392,11 +395,8 @@ fn rows(script: &Script, run: &Run, pairs: &HashMap<usize, usize>, marked: &Hash
     let repeated = run.rounds.len() > 1;
     let mut rows = Vec::new();
     let mut next_live = 0;
-    let live_row = |at: usize| Row {
-        mark: '+',
-        at: Some(run.lines[at].at - live_zero),
-        text: line_words(&run.lines[at]),
-    };
+    let live_row =
+        |at: usize| Row { mark: '+', at: Some(run.lines[at].at - live_zero), text: line_words(&run.lines[at]) };
     for (at, line) in script.recording.lines.iter().enumerate() {
         let recorded = Row { mark: '-', at: Some(line.at - recorded_zero), text: line_words(line) };
         match pairs.get(&at) {

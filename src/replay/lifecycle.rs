@@ -69,9 +69,27 @@ impl Life {
         let failed = |at: &usize| lines[*at].message.kind == Kind::Error;
         self.fate = match (self.cancel, self.answers.first()) {
             (None, None) => Fate::LeftHanging,
-            (None, Some(at)) => if failed(at) { Fate::Failed } else { Fate::Answered },
-            (Some(_), Some(at)) => if failed(at) { Fate::CancelledFailed } else { Fate::CancelledAnswered },
-            (Some(_), None) => if self.ran_on > 0 { Fate::CancelledRanOn } else { Fate::CancelledSilent },
+            (None, Some(at)) => {
+                if failed(at) {
+                    Fate::Failed
+                } else {
+                    Fate::Answered
+                }
+            }
+            (Some(_), Some(at)) => {
+                if failed(at) {
+                    Fate::CancelledFailed
+                } else {
+                    Fate::CancelledAnswered
+                }
+            }
+            (Some(_), None) => {
+                if self.ran_on > 0 {
+                    Fate::CancelledRanOn
+                } else {
+                    Fate::CancelledSilent
+                }
+            }
         };
     }
 }

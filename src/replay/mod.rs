@@ -8,6 +8,7 @@
 pub mod child;
 pub mod client;
 pub mod compare;
+pub mod expect;
 pub mod lifecycle;
 pub mod script;
 pub mod values;
@@ -33,13 +34,22 @@ pub enum HeardWhat {
     /// Bytes of the server's stream, in any pieces.
     Bytes(Vec<u8>),
     /// A whole message body that came on a carrier of its own.
-    Body { carrier: u64, body: Vec<u8> },
+    Body {
+        carrier: u64,
+        body: Vec<u8>,
+    },
     Stderr(Vec<u8>),
     /// What happened to a carrier, or to the session.
-    Happening { carrier: Option<u64>, happening: Happening },
+    Happening {
+        carrier: Option<u64>,
+        happening: Happening,
+    },
     /// The server will say no more.
     Closed,
-    Exited { code: Option<i32>, signal: Option<i32> },
+    Exited {
+        code: Option<i32>,
+        signal: Option<i32>,
+    },
     /// The peer could not be reached, or not any more.
     Unreachable(String),
 }

@@ -72,7 +72,9 @@ impl Script {
             return Err(Error::new("reading the recording: it does not say who sent which message; replay needs that"));
         }
         if recording.client_lines() == 0 {
-            return Err(Error::new("reading the recording: it holds no message of the client; there is nothing to replay"));
+            return Err(Error::new(
+                "reading the recording: it holds no message of the client; there is nothing to replay",
+            ));
         }
         let dialect = lifecycle::dialect(&recording.lines);
         let lives = lifecycle::lives(&recording.lines, dialect);
@@ -156,7 +158,8 @@ fn steps(
             let kind = notice_kind(line);
             let count = notices.entry(kind.clone()).or_default();
             *count += 1;
-            let is_progress = matches!(protocol(dialect).role(line.message.method()), Role::Progress | Role::TokenProgress);
+            let is_progress =
+                matches!(protocol(dialect).role(line.message.method()), Role::Progress | Role::TokenProgress);
             let after_cancel = is_progress && cancelled_tokens.iter().any(|token| kind.ends_with(token.as_str()));
             Some(Need::Notice { line: at, kind, count: *count, after_cancel })
         } else {

@@ -5,8 +5,8 @@
 //! meaning to. No tree is built, depth costs nothing, and memory is bounded whatever the length of a body. This
 //! room refuses to know which protocol is spoken.
 
-mod envelope;
 pub mod edit;
+mod envelope;
 pub mod id;
 pub mod marks;
 pub mod message;
