@@ -19,7 +19,9 @@ pub fn load(place: &StorePlace, wanted: &str) -> Result<Recording> {
 /// The same with everything the session has: events, bytes and all.
 pub fn collect(place: &StorePlace, wanted: &str) -> Result<Collected> {
     let (file, number) = match wanted.rsplit_once('#') {
-        Some((file, number)) if !Path::new(wanted).exists() && number.parse::<usize>().is_ok() => (file, number.parse().ok()),
+        Some((file, number)) if !Path::new(wanted).exists() && number.parse::<usize>().is_ok() => {
+            (file, number.parse().ok())
+        }
         _ => (wanted, None),
     };
     let path = Path::new(file);
@@ -46,9 +48,13 @@ fn pick(mut kept: Collected, file: &str, number: Option<usize>) -> Result<Collec
             Error::new(format!("opening {file}: it has {count} sessions with messages, not {number}"))
         })?,
         None if count > 1 => {
-            return Err(Error::new(format!("opening {file}: it holds {count} sessions; name one as {file}#1 to {file}#{count}")));
+            return Err(Error::new(format!(
+                "opening {file}: it holds {count} sessions; name one as {file}#1 to {file}#{count}"
+            )));
         }
-        None => kept.sessions.first().cloned().ok_or_else(|| Error::new(format!("opening {file}: it holds no message")))?,
+        None => {
+            kept.sessions.first().cloned().ok_or_else(|| Error::new(format!("opening {file}: it holds no message")))?
+        }
     };
     kept.sessions = vec![session.clone()];
     kept.events.retain(|event| event.session == session.key);

@@ -70,3 +70,6 @@ pub trait Peer {
         None
     }
 }
+
+#[cfg(test)]
+mod tests;
