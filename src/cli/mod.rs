@@ -6,6 +6,7 @@
 
 pub mod open;
 pub mod place;
+pub mod proxy;
 pub mod record;
 pub mod recording;
 pub mod replay;
@@ -28,6 +29,7 @@ pub struct Cli {
 /// To add a command: its file, a variant here, a line in [`Cli::run`].
 #[derive(Subcommand)]
 enum Command {
+    Proxy(proxy::Proxy),
     Record(record::Record),
     Sessions(sessions::Sessions),
     /// Play a recording to a live server, or be the recorded server
@@ -37,6 +39,7 @@ enum Command {
 impl Cli {
     pub fn run(self) -> Result<ExitCode> {
         match self.command {
+            Command::Proxy(command) => command.run(),
             Command::Record(command) => command.run(),
             Command::Sessions(command) => command.run(),
             Command::Replay(command) => command.run(),

@@ -19,6 +19,7 @@ pub fn revive(heading: &Heading, key: SessionKey, standing: Option<Standing>) ->
                 }
             }))
         }
+        "http" => Some(Box::new(super::proxy::revive(heading, key))),
         _ => None,
     }
 }

@@ -133,41 +133,45 @@ enum Kept {
 }
 
 fn kind_of(name: &str) -> Kept {
-    // The fields every message carries, told apart before the long lists are asked.
-    const PLAIN: &[&str] = &[
-        "host",
-        "accept",
-        "content-type",
-        "content-length",
-        "user-agent",
-        "accept-encoding",
-        "connection",
-        "date",
-        "server",
-        "transfer-encoding",
-        "cache-control",
-        "mcp-protocol-version",
-        "mcp-method",
-        "mcp-name",
-        "origin",
-        "last-event-id",
-        "content-encoding",
-        "vary",
-        "x-accel-buffering",
-    ];
-    if PLAIN.iter().any(|plain| plain.eq_ignore_ascii_case(name)) {
+    if is_plain_field(name) {
         return Kept::AsItIs;
     }
-    if name.eq_ignore_ascii_case("mcp-session-id")
-        || keys::class(name.as_bytes()).is_secret()
-        || plain_key(name).ends_with("sessionid")
-    {
-        return Kept::Hashed;
+    let lower = name.to_ascii_lowercase();
+    if is_plain_field(&lower) {
+        return Kept::AsItIs;
     }
-    if ["referer", "location", "content-location", "link"].iter().any(|url| url.eq_ignore_ascii_case(name)) {
-        return Kept::Url;
+    match lower.as_str() {
+        "mcp-session-id" => Kept::Hashed,
+        "referer" | "location" | "content-location" | "link" => Kept::Url,
+        _ if keys::class(name.as_bytes()).is_secret() || plain_key(&lower).ends_with("sessionid") => Kept::Hashed,
+        _ => Kept::AsItIs,
     }
-    Kept::AsItIs
+}
+
+/// The fields nearly every message carries, in lower case: told apart before the long lists are asked.
+pub fn is_plain_field(lower: &str) -> bool {
+    matches!(
+        lower,
+        "host"
+            | "accept"
+            | "content-type"
+            | "content-length"
+            | "user-agent"
+            | "accept-encoding"
+            | "connection"
+            | "date"
+            | "server"
+            | "transfer-encoding"
+            | "cache-control"
+            | "mcp-protocol-version"
+            | "mcp-method"
+            | "mcp-name"
+            | "origin"
+            | "last-event-id"
+            | "content-encoding"
+            | "vary"
+            | "x-accel-buffering"
+    )
 }
 
 fn plain_key(name: &str) -> String {

@@ -15,7 +15,7 @@ mod veil;
 mod walk;
 
 pub use sink::Redacting;
-pub use veil::Veil;
+pub use veil::{Veil, fresh_key};
 
 use std::collections::HashMap;
 

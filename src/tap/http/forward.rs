@@ -30,7 +30,7 @@ pub(super) struct Forwarder {
     /// Send the upstream's own name as `Host`, instead of what the client sent.
     pub(super) own_host: Option<HeaderValue>,
     pub(super) upload_idle_limit: Duration,
-    pub(super) notes: Arc<dyn Notes>,
+    pub(super) notes: Arc<Notes>,
     pub(super) carriers: Arc<AtomicU64>,
     pub(super) cut: Arc<AtomicBool>,
 }

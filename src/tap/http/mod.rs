@@ -3,7 +3,7 @@
 //! Comes in: connections of clients. Goes out: their requests to one upstream server and its responses back, chunk by
 //! chunk; and notes of all of it for the recorder, through [`Notes`]. Each worker is one thread with its own listener
 //! handle, its own runtime and its own upstream connections, so that a request never changes threads. Refuses to
-//! know what the bytes mean: all reading happens on the recorder's side ([`tell`]).
+//! know what the bytes mean: all reading happens on the recorder's side ([`HttpTranscriber`]).
 
 mod body;
 mod forward;
@@ -12,7 +12,7 @@ mod heads;
 mod notes;
 mod tunnel;
 
-pub use notes::{Notes, tell};
+pub use notes::{HttpTranscriber, Notes};
 
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -122,7 +122,7 @@ impl Switch {
 pub struct Proxy {
     setup: ProxySetup,
     listener: StdListener,
-    notes: Arc<dyn Notes>,
+    notes: Arc<Notes>,
     stage: watch::Sender<Stage>,
     counts: Arc<Counts>,
 }
@@ -135,8 +135,9 @@ struct Counts {
 }
 
 impl Proxy {
-    pub fn bind(setup: ProxySetup, notes: Arc<dyn Notes>) -> Result<Proxy> {
+    pub fn bind(setup: ProxySetup, notes: Arc<Notes>) -> Result<Proxy> {
         let listen = setup.listen;
+        raise_file_limit();
         let listener = StdListener::bind(listen).doing(format_args!("listening on {listen}"))?;
         listener.set_nonblocking(true).doing(format_args!("listening on {listen}"))?;
         let (stage, _) = watch::channel(Stage::Serving);
@@ -184,8 +185,10 @@ impl Proxy {
         }
         // With the workers' copies gone, nobody holds the port any more.
         drop(self.listener);
-        for worker in workers {
-            worker.join().map_err(|_| Error::new("a worker of the proxy failed"))??;
+        let ended: Vec<_> = workers.into_iter().map(thread::JoinHandle::join).collect();
+        self.notes.finish();
+        for worker in ended {
+            worker.map_err(|_| Error::new("a worker of the proxy failed"))??;
         }
         Ok(Tally {
             connections: self.counts.connections.load(Ordering::Relaxed),
@@ -308,3 +311,15 @@ fn turn_away(mut stream: StdStream) {
         words.len()
     );
 }
+
+/// Each exchange takes two file descriptors, and the usual limit of 1024 is meant for programs that use select(2).
+#[cfg(unix)]
+fn raise_file_limit() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}
+
+#[cfg(not(unix))]
+fn raise_file_limit() {}

@@ -4,19 +4,61 @@
 //! [`HttpHappening`]s for the scribe. Writing a note is one copy: nothing is parsed where bytes are forwarded.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use hyper::header::HeaderMap;
 
-use crate::event::http::{HttpHappening, HttpScribe};
-use crate::event::{How, Micros, Party, Side, Sink};
+use crate::event::http::secrets::{Secrets, is_plain_field};
+use crate::event::http::{HttpHappening, HttpScribe, HttpSetup};
+use crate::event::tape::{Record, Tape, Transcriber};
+use crate::event::{How, Micros, Party, Side, Sink, Stamper};
 
 use super::guard::{Ended, Ground};
 
-/// Where notes go. Never waits for a reader; `parts` belong together.
-pub trait Notes: Send + Sync {
-    fn put(&self, carrier: u64, kind: u8, parts: &[&[u8]]);
+/// Where notes go: the tape. Appending never waits for a reader. Credentials are hashed before they come there, since
+/// a tape that is full goes to disk.
+pub struct Notes {
+    tape: Arc<Tape>,
+    stamper: Stamper,
+    secrets: Secrets,
+}
+
+impl Notes {
+    pub fn new(tape: Arc<Tape>, stamper: Stamper, secret: &[u8; 32]) -> Notes {
+        Notes { tape, stamper, secrets: Secrets::new(secret) }
+    }
+
+    fn put(&self, carrier: u64, kind: u8, bytes: &[u8]) {
+        self.tape.append(kind, carrier, self.stamper.now(), bytes);
+    }
+
+    /// Nothing more will come: the scribe may close what is open.
+    pub(super) fn finish(&self) {
+        self.put(0, FINISH, &[]);
+    }
+}
+
+/// Reads the notes of the proxy on the recorder's side.
+pub struct HttpTranscriber {
+    scribe: HttpScribe,
+}
+
+impl HttpTranscriber {
+    pub fn new(setup: HttpSetup) -> HttpTranscriber {
+        HttpTranscriber { scribe: HttpScribe::new(setup) }
+    }
+}
+
+impl Transcriber for HttpTranscriber {
+    fn take(&mut self, record: Record<'_>, sink: &mut dyn Sink) {
+        tell(&mut self.scribe, record.channel, record.kind, record.at, record.bytes, sink);
+    }
+
+    fn lost(&mut self, at: Micros, records: u64, bytes: u64, why: &str, sink: &mut dyn Sink) {
+        self.scribe.lost(at, records, bytes, why, sink);
+    }
 }
 
 const REQUEST: u8 = 1;
@@ -31,6 +73,8 @@ const NOTE: u8 = 9;
 const CLOSED: u8 = 10;
 /// The response ended in order, and the carrier with it.
 const DONE: u8 = 11;
+/// The proxy has ended.
+const FINISH: u8 = 12;
 
 const REQUEST_ENDED: u8 = 1;
 const OVER: u8 = 2;
@@ -38,7 +82,7 @@ const OVER: u8 = 2;
 /// One HTTP exchange, seen by the parts of the proxy that move its bytes. Told as closed exactly once.
 pub(super) struct Carrier {
     number: u64,
-    notes: Arc<dyn Notes>,
+    notes: Arc<Notes>,
     ground: Arc<Ground>,
     /// The proxy ends what is still open.
     cut: Arc<AtomicBool>,
@@ -48,22 +92,48 @@ pub(super) struct Carrier {
 thread_local! {
     /// Heads are put together here, so that a note costs no allocation.
     static DESK: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    /// Hashes of the secrets this thread saw last: a client sends the same ones with every request.
+    static HASHED: RefCell<HashMap<Box<str>, Box<str>>> = RefCell::default();
 }
+
+/// More secrets than this are not remembered.
+const MOST_REMEMBERED: usize = 512;
 
 fn text(desk: &mut Vec<u8>, bytes: &[u8]) {
     desk.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
     desk.extend_from_slice(bytes);
 }
 
-fn field_list(desk: &mut Vec<u8>, fields: &HeaderMap) {
+fn field_list(desk: &mut Vec<u8>, fields: &HeaderMap, secrets: &Secrets) {
     for (name, value) in fields {
         text(desk, name.as_str().as_bytes());
-        text(desk, value.as_bytes());
+        match is_plain_field(name.as_str()) {
+            true => text(desk, value.as_bytes()),
+            false => hidden(desk, name.as_str(), value.as_bytes(), secrets),
+        }
     }
 }
 
+fn hidden(desk: &mut Vec<u8>, name: &str, value: &[u8], secrets: &Secrets) {
+    let value = String::from_utf8_lossy(value);
+    HASHED.with(|hashed| {
+        let mut hashed = hashed.borrow_mut();
+        // Whether it is hidden depends on the name, so equal values of different fields are different here.
+        let key = format!("{name}:{value}");
+        if let Some(known) = hashed.get(key.as_str()) {
+            return text(desk, known.as_bytes());
+        }
+        let kept = secrets.field(name, &value);
+        text(desk, kept.as_bytes());
+        if hashed.len() >= MOST_REMEMBERED {
+            hashed.clear();
+        }
+        hashed.insert(key.into(), kept.into());
+    });
+}
+
 impl Carrier {
-    pub(super) fn new(number: u64, notes: Arc<dyn Notes>, ground: Arc<Ground>, cut: Arc<AtomicBool>) -> Carrier {
+    pub(super) fn new(number: u64, notes: Arc<Notes>, ground: Arc<Ground>, cut: Arc<AtomicBool>) -> Carrier {
         Carrier { number, notes, ground, cut, state: AtomicU8::new(0) }
     }
 
@@ -72,7 +142,7 @@ impl Carrier {
             let mut desk = desk.borrow_mut();
             desk.clear();
             write(&mut desk);
-            self.notes.put(self.number, kind, &[&desk]);
+            self.notes.put(self.number, kind, &desk);
         });
     }
 
@@ -81,21 +151,21 @@ impl Carrier {
             desk.extend_from_slice(&connection.to_le_bytes());
             text(desk, client.as_bytes());
             text(desk, method.as_bytes());
-            text(desk, target.as_bytes());
-            field_list(desk, fields);
+            text(desk, self.notes.secrets.target(target).as_bytes());
+            field_list(desk, fields, &self.notes.secrets);
         });
     }
 
     pub(super) fn response(&self, status: u16, fields: &HeaderMap) {
         self.put(RESPONSE, |desk| {
             desk.extend_from_slice(&status.to_le_bytes());
-            field_list(desk, fields);
+            field_list(desk, fields, &self.notes.secrets);
         });
     }
 
     pub(super) fn body(&self, from: Side, bytes: &[u8]) {
         let kind = if from == Side::Client { REQUEST_BODY } else { RESPONSE_BODY };
-        self.notes.put(self.number, kind, &[bytes]);
+        self.notes.put(self.number, kind, bytes);
     }
 
     pub(super) fn request_end(&self) {
@@ -114,11 +184,11 @@ impl Carrier {
 
     pub(super) fn trailers(&self, from: Side, fields: &HeaderMap) {
         let kind = if from == Side::Client { REQUEST_TRAILERS } else { RESPONSE_TRAILERS };
-        self.put(kind, |desk| field_list(desk, fields));
+        self.put(kind, |desk| field_list(desk, fields, &self.notes.secrets));
     }
 
     pub(super) fn note(&self, words: &str) {
-        self.notes.put(self.number, NOTE, &[words.as_bytes()]);
+        self.notes.put(self.number, NOTE, words.as_bytes());
     }
 
     fn over(&self) -> bool {
@@ -133,7 +203,7 @@ impl Carrier {
 
     pub(super) fn closed(&self, by: Party, how: How) {
         if !self.over() {
-            self.notes.put(self.number, CLOSED, &[&[party_code(by), how_code(how)]]);
+            self.notes.put(self.number, CLOSED, &[party_code(by), how_code(how)]);
         }
     }
 
@@ -186,14 +256,7 @@ fn told(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
 }
 
 /// Reads one record of the tape and tells the scribe. `false` when the record is no note of ours.
-pub fn tell(
-    scribe: &mut HttpScribe,
-    carrier: u64,
-    kind: u8,
-    at: Micros,
-    mut bytes: &[u8],
-    sink: &mut dyn Sink,
-) -> bool {
+fn tell(scribe: &mut HttpScribe, carrier: u64, kind: u8, at: Micros, mut bytes: &[u8], sink: &mut dyn Sink) -> bool {
     let rest = &mut bytes;
     let simple = match kind {
         REQUEST_BODY => HttpHappening::RequestBody(rest),
@@ -212,6 +275,10 @@ pub fn tell(
         DONE => {
             scribe.take(carrier, at, HttpHappening::ResponseEnd, sink);
             HttpHappening::Closed { by: Party::Server, how: How::Eof }
+        }
+        FINISH => {
+            scribe.finish(at, sink);
+            return true;
         }
         NOTE => {
             scribe.take(carrier, at, HttpHappening::Note(&told(rest)), sink);
