@@ -89,6 +89,8 @@ pub(super) async fn forward(
         Err(trouble) => return unanswered(&forwarder, &carrier, trouble),
     };
     carrier.response(response.status().as_u16(), response.headers());
+    // The version belongs to the hop: an upstream of 1.0 need not cost the client its connection.
+    *response.version_mut() = Version::HTTP_11;
     if let Some(client_side) = client_side {
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let server_side = hyper::upgrade::on(&mut response);
