@@ -4,12 +4,15 @@
 //! numbers and the events that prove it, in one [`Judged`] per session. Words are made late, by the rule. This
 //! room refuses to accuse where the wire does not prove it: severity and blame are the protocol's, by version.
 
+pub mod docket;
 pub mod judged;
+pub mod rules;
 
+pub use docket::Docket;
 pub use judged::{CancelLedger, CancelVerdict, Counts, Ended, Judged, Ledger, MethodFacts, Note, NoteKind, Spoken};
 
 use crate::event::{Bodies, Event, Micros, Session, Side};
-use crate::exchange::Limits;
+use crate::exchange::{CancelPolicy, Fact, Limits};
 use crate::protocol::Dialect;
 
 /// How grave a finding is. Ordered: `--fail-on suspect` also fails on violations and leaks.
@@ -81,6 +84,8 @@ pub struct Finding {
     pub fault: Blame,
     /// Who asked, where it is about requests.
     pub asked_by: Option<Side>,
+    /// Who did it, where it is about something one side sent.
+    pub by: Option<Side>,
     pub method: Option<String>,
     pub tool: Option<String>,
     pub dialect: Dialect,
@@ -124,6 +129,38 @@ pub struct Rule {
     /// What it is, which rule of which protocol it rests on, what to do about it.
     pub explanation: &'static str,
     pub sentence: fn(&Finding) -> String,
+    /// Is this fact a case of it, and how grave? `None` where it is not, or where the wire does not prove it.
+    pub judge: fn(&Fact, &Ground) -> Option<Charge>,
+}
+
+/// What a rule may ask about the session beside the fact itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ground {
+    pub policy: CancelPolicy,
+    /// The race window in force: what came this soon after a cancel may have crossed it.
+    pub race_window: Micros,
+    /// The conversation travels over HTTP.
+    pub http: bool,
+}
+
+/// One case of a rule. Its subject, method and events are those of the fact.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Charge {
+    pub severity: Severity,
+    pub fault: Blame,
+    /// Figures of this one case; of many alike a finding tells the median duration and the commonest text.
+    pub figures: Vec<(&'static str, Figure)>,
+}
+
+impl Charge {
+    pub fn new(severity: Severity, fault: Blame) -> Charge {
+        Charge { severity, fault, figures: Vec::new() }
+    }
+
+    pub fn with(mut self, name: &'static str, figure: Figure) -> Charge {
+        self.figures.push((name, figure));
+        self
+    }
 }
 
 impl std::fmt::Debug for Rule {
@@ -138,8 +175,7 @@ impl PartialEq for Rule {
     }
 }
 
-/// All rules, in the order of `rpctap rules`.
-pub const RULES: &[&Rule] = &[];
+pub use rules::RULES;
 
 pub fn rule(name: &str) -> Option<&'static Rule> {
     RULES.iter().copied().find(|rule| rule.name == name)

@@ -1,0 +1,50 @@
+//! abandoned-request: a request the asker gave up without saying so.
+
+use crate::exchange::{Fact, Outcome, Sign};
+
+use super::words::{asker, duration, exchange, ms, peer, requests_were};
+use crate::finding::{Blame, Charge, Figure, Finding, Ground, Rule, Severity};
+
+pub const RULE: Rule = Rule {
+    name: "abandoned-request",
+    title: "a request the asker gave up without saying so",
+    severities: "leak in MCP and where the session is over, else suspect",
+    explanation: r#"The asker visibly moved on: it sent the same call again under a new id, or gave up one request after another after the same time, and never sent a cancel. The request was never answered.
+
+MCP 2025-03-26 and later: a sender that times out should send `notifications/cancelled` (lifecycle, timeouts; 2026-07-28: patterns/cancellation, and over HTTP it closes the stream). 2024-11-05 asks only for timeouts. The receiver cannot know that nobody waits any more: each such call leaves its task, and whatever that holds, behind.
+
+What to do: make the client send the protocol's cancel when it gives up, on its own timeout and on its caller's. Known offenders are clients that drop a future or raise locally."#,
+    sentence,
+    judge,
+};
+
+fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
+    let exchange = exchange(fact, Outcome::Abandoned)?;
+    let moved = exchange.moved_on?;
+    let over = exchange.end.is_some();
+    let (severity, fault) = if exchange.doubtful {
+        (Severity::Suspect, Blame::Undetermined)
+    } else if exchange.dialect.is_mcp() && (over || moved.sign != Sign::WentOn) {
+        (Severity::Leak, Blame::of(exchange.asked_by))
+    } else if over {
+        // Elsewhere a reply was owed all the same, so that silence is not the asker's fault alone.
+        (Severity::Leak, Blame::Undetermined)
+    } else {
+        (Severity::Suspect, Blame::Undetermined)
+    };
+    let charge = Charge::new(severity, fault).with("sign", Figure::Text(moved.sign.name().to_string()));
+    Some(match moved.sign {
+        Sign::WentOn => charge,
+        _ => charge.with("gives up after", Figure::Duration(moved.after)),
+    })
+}
+
+fn sentence(finding: &Finding) -> String {
+    let habit = match duration(finding, "gives up after") {
+        Some(after) => {
+            format!("; {} seems to give up after {} without telling {}", asker(finding), ms(after), peer(finding))
+        }
+        None => String::new(),
+    };
+    format!("{} given up without a cancel and never answered{habit}", requests_were(finding))
+}

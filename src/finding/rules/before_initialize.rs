@@ -1,0 +1,31 @@
+//! before-initialize: a request before the handshake was done.
+
+use crate::exchange::{Fact, SlipKind};
+
+use super::words::{its_requests, sender};
+use crate::finding::{Blame, Charge, Finding, Ground, Rule, Severity};
+
+pub const RULE: Rule = Rule {
+    name: "before-initialize",
+    title: "a request before the handshake was done",
+    severities: "suspect in MCP; violation in LSP and BSP",
+    explanation: r#"LSP: until `initialize` is answered the client must not send anything else, and a server answers such requests with -32002. MCP (lifecycle): requests other than pings should not be sent before the handshake is done."#,
+    sentence,
+    judge,
+};
+
+fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
+    let Fact::Slip(slip) = fact else { return None };
+    if !matches!(slip.kind, SlipKind::BeforeInitialize) {
+        return None;
+    }
+    if slip.doubtful {
+        return None;
+    }
+    let severity = if slip.dialect.is_lsp_like() { Severity::Violation } else { Severity::Suspect };
+    Some(Charge::new(severity, Blame::of(slip.by)))
+}
+
+fn sentence(finding: &Finding) -> String {
+    format!("{} sent {} before the handshake was done", sender(finding), its_requests(finding))
+}

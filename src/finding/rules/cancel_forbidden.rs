@@ -1,0 +1,27 @@
+//! cancel-forbidden: a cancel of something that must not be cancelled this way.
+
+use crate::exchange::{CancelTarget, Fact};
+
+use super::words::{cancel, its_requests, sender};
+use crate::finding::{Blame, Charge, Finding, Ground, Rule, Severity};
+
+pub const RULE: Rule = Rule {
+    name: "cancel-forbidden",
+    title: "a cancel of something that must not be cancelled this way",
+    severities: "violation; info over HTTP in MCP 2026-07-28",
+    explanation: r#"MCP before 2026-07-28: `initialize` must not be cancelled. 2025-11-25 and the tasks extension: a request that became a task is cancelled with `tasks/cancel`, never with `notifications/cancelled`. 2026-07-28: a server may only cancel a subscription, and over HTTP a client cancels by closing the response, not by a message.
+
+What to do: let `initialize` run into the client's own timeout and end the connection; use `tasks/cancel` for tasks."#,
+    sentence,
+    judge,
+};
+
+fn judge(fact: &Fact, ground: &Ground) -> Option<Charge> {
+    let cancel = cancel(fact, CancelTarget::Forbidden)?;
+    let severity = if cancel.dialect.is_modern_mcp() && ground.http { Severity::Info } else { Severity::Violation };
+    Some(Charge::new(severity, Blame::of(cancel.sent_by)))
+}
+
+fn sentence(finding: &Finding) -> String {
+    format!("{} cancelled {}, which must not be cancelled this way", sender(finding), its_requests(finding))
+}

@@ -1,0 +1,36 @@
+//! cancelled-unasked: an answer that says cancelled when nobody cancelled.
+
+use crate::exchange::{Fact, SlipKind};
+use crate::protocol::Dialect;
+
+use super::words::{sender, the_requests};
+use crate::finding::{Blame, Charge, Finding, Ground, Rule, Severity};
+
+pub const RULE: Rule = Rule {
+    name: "cancelled-unasked",
+    title: "an answer that says cancelled when nobody cancelled",
+    severities: "suspect in LSP and BSP; info in MCP",
+    explanation: r#"The error -32800 (request cancelled) came for a request that nobody had cancelled. LSP has -32801, -32802 and -32803 for what the server itself decides. ACP allows it for internal cancels; MCP does not define the code."#,
+    sentence,
+    judge,
+};
+
+fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
+    let Fact::Slip(slip) = fact else { return None };
+    if !matches!(slip.kind, SlipKind::CancelledUnasked) {
+        return None;
+    }
+    if slip.doubtful {
+        return None;
+    }
+    let severity = match slip.dialect {
+        Dialect::Lsp | Dialect::Bsp => Severity::Suspect,
+        dialect if dialect.is_mcp() => Severity::Info,
+        _ => return None,
+    };
+    Some(Charge::new(severity, Blame::of(slip.by)))
+}
+
+fn sentence(finding: &Finding) -> String {
+    format!("{} answered {} with \"cancelled\" though nobody had cancelled", sender(finding), the_requests(finding))
+}

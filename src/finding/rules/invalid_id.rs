@@ -1,0 +1,30 @@
+//! invalid-id: an id that is none.
+
+use crate::exchange::{Fact, SlipKind};
+
+use super::words::{sender, times};
+use crate::finding::{Blame, Charge, Finding, Ground, Rule, Severity};
+
+pub const RULE: Rule = Rule {
+    name: "invalid-id",
+    title: "an id that is none",
+    severities: "violation",
+    explanation: r#"The id is `true`, an object or an array. JSON-RPC 2.0: an id is a string, a number or null. It cannot be paired."#,
+    sentence,
+    judge,
+};
+
+fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
+    let Fact::Slip(slip) = fact else { return None };
+    if !matches!(slip.kind, SlipKind::InvalidId) {
+        return None;
+    }
+    if slip.doubtful {
+        return None;
+    }
+    Some(Charge::new(Severity::Violation, Blame::of(slip.by)))
+}
+
+fn sentence(finding: &Finding) -> String {
+    format!("{} used something that is no id as an id{}", sender(finding), times(finding))
+}

@@ -1,0 +1,24 @@
+//! lost-in-shutdown: a request that was open when the client closed.
+
+use crate::exchange::{Fact, Outcome};
+
+use super::words::{exchange, requests_were};
+use crate::finding::{Blame, Charge, Finding, Ground, Rule, Severity};
+
+pub const RULE: Rule = Rule {
+    name: "lost-in-shutdown",
+    title: "a request that was open when the client closed",
+    severities: "info",
+    explanation: r#"The client closed its end while the request was open and its deadline had not come: the request is lost with the session. MCP 2026-07-28 says so in as many words; elsewhere it is what closing means. Where it happens again and again, the client should cancel first."#,
+    sentence,
+    judge,
+};
+
+fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
+    exchange(fact, Outcome::LostInShutdown)?;
+    Some(Charge::new(Severity::Info, Blame::Client))
+}
+
+fn sentence(finding: &Finding) -> String {
+    format!("{} still open when the session was closed", requests_were(finding))
+}

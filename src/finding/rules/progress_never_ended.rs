@@ -1,0 +1,29 @@
+//! progress-never-ended: progress that began and never ended.
+
+use crate::exchange::{Fact, TokenEnd};
+
+use super::words::sender;
+use crate::finding::{Blame, Charge, Finding, Ground, Rule, Severity};
+
+pub const RULE: Rule = Rule {
+    name: "progress-never-ended",
+    title: "progress that began and never ended",
+    severities: "leak",
+    explanation: r#"The server made a progress token (`window/workDoneProgress/create`), began it and never sent its end. LSP: one begin, many reports, one end. Editors show such progress for ever."#,
+    sentence,
+    judge,
+};
+
+fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
+    let Fact::Token(token) = fact else { return None };
+    if token.end != TokenEnd::NeverEnded || token.doubtful {
+        return None;
+    }
+    Some(Charge::new(Severity::Leak, Blame::of(token.opened_by)))
+}
+
+fn sentence(finding: &Finding) -> String {
+    let them =
+        if finding.count == 1 { "a progress token".to_string() } else { format!("{} progress tokens", finding.count) };
+    format!("{} began {them} and never sent the end", sender(finding))
+}

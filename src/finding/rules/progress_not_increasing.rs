@@ -1,0 +1,33 @@
+//! progress-not-increasing: progress that does not increase.
+
+use crate::exchange::{Fact, SlipKind};
+
+use super::words::{sender, times};
+use crate::finding::{Blame, Charge, Finding, Ground, Rule, Severity};
+
+pub const RULE: Rule = Rule {
+    name: "progress-not-increasing",
+    title: "progress that does not increase",
+    severities: "violation in MCP",
+    explanation: r#"MCP (utilities/progress): the value of `progress` must increase with each notification. Clients that draw a bar, or that reset a timeout on progress, are misled."#,
+    sentence,
+    judge,
+};
+
+fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
+    let Fact::Slip(slip) = fact else { return None };
+    if !matches!(slip.kind, SlipKind::ProgressNotIncreasing) {
+        return None;
+    }
+    if slip.doubtful {
+        return None;
+    }
+    if !slip.dialect.is_mcp() {
+        return None;
+    }
+    Some(Charge::new(Severity::Violation, Blame::of(slip.by)))
+}
+
+fn sentence(finding: &Finding) -> String {
+    format!("{} sent progress that did not increase{}", sender(finding), times(finding))
+}

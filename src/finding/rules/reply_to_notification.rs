@@ -1,0 +1,30 @@
+//! reply-to-notification: an answer to a notification.
+
+use crate::exchange::{Fact, SlipKind};
+
+use super::words::{sender, times};
+use crate::finding::{Blame, Charge, Finding, Ground, Rule, Severity};
+
+pub const RULE: Rule = Rule {
+    name: "reply-to-notification",
+    title: "an answer to a notification",
+    severities: "violation",
+    explanation: r#"A message without an id was answered. JSON-RPC 2.0 section 4.1: the server must not reply to a notification."#,
+    sentence,
+    judge,
+};
+
+fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
+    let Fact::Slip(slip) = fact else { return None };
+    if !matches!(slip.kind, SlipKind::ReplyToNotification) {
+        return None;
+    }
+    if slip.doubtful {
+        return None;
+    }
+    Some(Charge::new(Severity::Violation, Blame::of(slip.by)))
+}
+
+fn sentence(finding: &Finding) -> String {
+    format!("{} answered a notification{}", sender(finding), times(finding))
+}

@@ -1,0 +1,30 @@
+//! response-unknown-id: an answer to a request nobody sent.
+
+use crate::exchange::{Fact, SlipKind};
+
+use super::words::{sender, times};
+use crate::finding::{Blame, Charge, Finding, Ground, Rule, Severity};
+
+pub const RULE: Rule = Rule {
+    name: "response-unknown-id",
+    title: "an answer to a request nobody sent",
+    severities: "violation; info where the recording may have missed the request",
+    explanation: r#"A response names an id under which the other side has no request. It may be the answer to a request that was answered before, to one from before a reconnect, or a mangled id. Clients may drop the connection on it. Where the recording began late or has a gap, the request may simply not be on record: then it is only told."#,
+    sentence,
+    judge,
+};
+
+fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
+    let Fact::Slip(slip) = fact else { return None };
+    if !matches!(slip.kind, SlipKind::ResponseUnknown) {
+        return None;
+    }
+    if slip.doubtful {
+        return Some(Charge::new(Severity::Info, Blame::Undetermined));
+    }
+    Some(Charge::new(Severity::Violation, Blame::of(slip.by)))
+}
+
+fn sentence(finding: &Finding) -> String {
+    format!("{} answered under an id nobody asked with{}", sender(finding), times(finding))
+}

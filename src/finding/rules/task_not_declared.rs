@@ -1,0 +1,30 @@
+//! task-not-declared: a task for a client that never said it takes tasks.
+
+use crate::exchange::{Fact, SlipKind};
+
+use super::words::{sender, the_requests};
+use crate::finding::{Blame, Charge, Finding, Ground, Rule, Severity};
+
+pub const RULE: Rule = Rule {
+    name: "task-not-declared",
+    title: "a task for a client that never said it takes tasks",
+    severities: "violation",
+    explanation: r#"The tasks extension of MCP 2026-07-28: a server may answer with a task only when the request declared the capability. A client that does not know tasks takes the answer for a result and never looks after the task."#,
+    sentence,
+    judge,
+};
+
+fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
+    let Fact::Slip(slip) = fact else { return None };
+    if !matches!(slip.kind, SlipKind::TaskNotDeclared) {
+        return None;
+    }
+    if slip.doubtful {
+        return None;
+    }
+    Some(Charge::new(Severity::Violation, Blame::of(slip.by)))
+}
+
+fn sentence(finding: &Finding) -> String {
+    format!("{} answered {} with a task the client had not declared to take", sender(finding), the_requests(finding))
+}

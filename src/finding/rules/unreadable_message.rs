@@ -1,0 +1,33 @@
+//! unreadable-message: something on the wire that is no message.
+
+use crate::exchange::{Fact, SlipKind};
+
+use super::words::{sender, times};
+use crate::finding::{Blame, Charge, Finding, Ground, Rule, Severity};
+
+pub const RULE: Rule = Rule {
+    name: "unreadable-message",
+    title: "something on the wire that is no message",
+    severities: "violation in MCP over stdio; suspect elsewhere",
+    explanation: r#"A line or body that is no JSON-RPC message: a stray print to stdout, broken JSON, an empty batch. MCP over stdio: a server must not write anything to stdout that is not a message. If it was meant as a request or an answer, somebody waits for it.
+
+What to do: send logs to stderr; look at the raw text with `rpctap show`."#,
+    sentence,
+    judge,
+};
+
+fn judge(fact: &Fact, ground: &Ground) -> Option<Charge> {
+    let Fact::Slip(slip) = fact else { return None };
+    if !matches!(slip.kind, SlipKind::Unreadable) {
+        return None;
+    }
+    if slip.doubtful {
+        return None;
+    }
+    let severity = if slip.dialect.is_mcp() && !ground.http { Severity::Violation } else { Severity::Suspect };
+    Some(Charge::new(severity, Blame::of(slip.by)))
+}
+
+fn sentence(finding: &Finding) -> String {
+    format!("{} sent something that is no message{}", sender(finding), times(finding))
+}
