@@ -2,7 +2,7 @@
 //! (or when the session is finished), and one per irregularity, when it is seen.
 
 use crate::event::{Micros, Side};
-use crate::protocol::Dialect;
+use crate::protocol::{Dialect, Role};
 use crate::rpc::{Id, Name};
 
 use super::Outcome;
@@ -31,6 +31,7 @@ pub struct Exchange {
     pub carrier: Option<u64>,
     /// The rules this request stands under: a pipe may mix versions.
     pub dialect: Dialect,
+    pub role: Role,
     pub opened_seq: u64,
     pub opened_at: Micros,
     /// When nobody waited for it any more: the answer, a cancel that needs none, the end of the session.
@@ -39,6 +40,7 @@ pub struct Exchange {
     pub cause: Cause,
     /// The first cancel that named it.
     pub cancel: Option<Mark>,
+    pub cancel_of: Option<CancelOf>,
     /// The first answer.
     pub answer: Option<Mark>,
     pub error_code: Option<i64>,
@@ -50,6 +52,10 @@ pub struct Exchange {
     pub root: Option<(Id, u64)>,
     /// Things of this request that were seen after the race window of its cancel: progress, mostly.
     pub after_cancel: Vec<u64>,
+    /// How long nothing came (after the cancel, if there is one), until an answer, the end or the judgement.
+    pub waited: Micros,
+    /// Its HTTP response ended without an answer: by the server, or by nobody knows whom.
+    pub ended_by_server: Option<bool>,
     /// A loss, a truncation or a late start touches it: nothing may be proven by its silence.
     pub doubtful: bool,
 }
@@ -77,6 +83,8 @@ pub enum Sign {
     SameInterval,
     /// A client that otherwise waits for each answer sent its next request.
     WentOn,
+    /// It closed the HTTP response that should have brought the answer.
+    HungUp,
 }
 
 impl Sign {
@@ -85,6 +93,7 @@ impl Sign {
             Sign::AskedAgain => "asked-again",
             Sign::SameInterval => "same-interval",
             Sign::WentOn => "went-on",
+            Sign::HungUp => "hung-up",
         }
     }
 }
@@ -264,6 +273,7 @@ pub struct Cancel {
     pub settled: Option<Mark>,
     /// From the answer to the cancel, where the answer was first.
     pub too_late_by: Option<Micros>,
+    pub on_http: bool,
     pub doubtful: bool,
 }
 
@@ -286,6 +296,8 @@ pub struct Task {
     pub cancel: Option<Mark>,
     pub ttl_ms: Option<f64>,
     pub events: Vec<u64>,
+    /// A turn of ACP v2.
+    pub turn: bool,
     pub doubtful: bool,
 }
 
@@ -347,6 +359,8 @@ pub struct Token {
     pub closed_at: Option<Micros>,
     pub end: TokenEnd,
     pub reports: u64,
+    /// When it was last heard of.
+    pub last_at: Micros,
     pub doubtful: bool,
 }
 
@@ -389,6 +403,7 @@ pub struct Stream {
     /// Requests that travelled on it and were not answered.
     pub unanswered: u64,
     pub status: Option<u16>,
+    pub streaming: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -441,6 +456,7 @@ pub struct Slip {
     pub subject: String,
     /// Other events that prove it: the first answer, the request.
     pub also: Vec<u64>,
+    pub on_http: bool,
     /// A loss or a late start may explain it.
     pub doubtful: bool,
 }
@@ -457,7 +473,6 @@ pub enum SlipKind {
     InvalidId,
     NullId,
     FractionalId,
-    LateAnswer,
     AnsweredAfterRetry,
     ProgressAfterClose,
     ProgressUnknown,
@@ -482,4 +497,5 @@ pub enum SlipKind {
     StreamAfterFinal,
     ErrorWithoutId,
     Unreadable,
+    Fault,
 }

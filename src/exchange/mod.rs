@@ -5,18 +5,31 @@
 //! keyed by who asked, the id and its generation; memory grows with what is open, never with what has passed.
 //! This room refuses to judge: whether a silence is right or a leak is a question for `finding`.
 
+mod answering;
+mod asking;
+mod cancelling;
+mod carriers;
+mod ending;
 pub mod fact;
+pub mod fold;
 pub mod gauge;
+mod hash;
+mod ids;
 pub mod latency;
 pub mod limits;
+pub mod names;
 pub mod outcome;
+mod pending;
+mod progress;
 pub mod series;
+mod tasks;
 pub mod trend;
 
 pub use fact::{
     Cancel, CancelEnd, CancelOf, CancelTarget, Cause, Exchange, Fact, Mark, MovedOn, Sign, Slip, SlipKind, Stream,
     StreamEnd, Task, TaskEnd, Token, TokenEnd,
 };
+pub use fold::Fold;
 pub use latency::Latency;
 pub use limits::{CancelPolicy, Limits};
 pub use outcome::{Outcome, Outcomes};

@@ -1,0 +1,371 @@
+//! The session is judged: what became of everything that is still open.
+//!
+//! A recording that just stops proves nothing against what is open in it, unless requests were visibly given up one
+//! after another. Where the session ended, it matters who ended it, and how long a request had been waiting then.
+
+use crate::event::{Micros, Party, Side};
+use crate::protocol::Role;
+use crate::rpc::Id;
+
+use super::fact::{Cause, Exchange, Fact, Mark, MovedOn, Sign};
+use super::fold::Fold;
+use super::pending::Open;
+use super::{Cancel, CancelEnd, CancelTarget, Outcome, StreamEnd, TokenEnd};
+
+/// A next request sooner than this is rather a second call beside the first than a second try.
+const SHORTEST_PATIENCE: Micros = 50_000;
+/// A client that waits for each answer must have left this much time before it counts as having gone on.
+const SHORTEST_WAIT: Micros = 250_000;
+
+/// Who ended the session, when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    No,
+    ByClient(Mark),
+    /// It ended, closed its output or died before the client closed.
+    ByServer(Mark),
+}
+
+impl End {
+    fn mark(self) -> Option<Mark> {
+        match self {
+            End::No => None,
+            End::ByClient(mark) | End::ByServer(mark) => Some(mark),
+        }
+    }
+}
+
+/// What one side does about requests that are not answered.
+#[derive(Debug, Clone, Copy, Default)]
+struct Habit {
+    /// It sends the next request after this time, again and again.
+    interval: Option<Micros>,
+    /// It waits for each answer, as far as was seen.
+    waits: bool,
+    /// How many requests look given up.
+    given_up: u32,
+}
+
+impl Fold {
+    pub fn end(&self) -> End {
+        match (self.ends.client, self.ends.server) {
+            (Some(client), Some(server)) if server.seq < client.seq => End::ByServer(server),
+            (Some(client), _) => End::ByClient(client),
+            (None, Some(server)) => End::ByServer(server),
+            (None, None) => End::No,
+        }
+    }
+
+    pub(super) fn long_enough_to_give_up(&self, gap: Micros) -> bool {
+        gap >= SHORTEST_PATIENCE.max(self.round_trips.median().unwrap_or(0) * 2)
+    }
+
+    /// Tells what became of everything that is open, as of a moment not before the last event.
+    pub fn finish(&mut self, as_of: Option<Micros>, facts: &mut Vec<Fact>) -> Micros {
+        let as_of = as_of.unwrap_or(self.now.at).max(self.now.at);
+        let end = self.end();
+        let habits = [self.habit(Side::Client, end), self.habit(Side::Server, end)];
+        let roots: Vec<(u64, Id)> = {
+            let mut roots: Vec<(u64, Id)> = self.pending[Side::Server as usize]
+                .iter()
+                .filter(|open| open.cancel.is_none())
+                .map(|open| (open.seq, open.id.clone()))
+                .collect();
+            roots.sort_unstable();
+            roots
+        };
+        let mut all: Vec<(u64, Side, u32)> = Vec::new();
+        for side in [Side::Client, Side::Server] {
+            let pending = &self.pending[side as usize];
+            all.extend(
+                pending.all().into_iter().filter_map(|slot| pending.get(slot).map(|open| (open.seq, side, slot))),
+            );
+        }
+        all.sort_unstable_by_key(|(seq, ..)| *seq);
+        let still_carried: Vec<u64> = self.carriers.keys().copied().collect();
+        for (_, side, slot) in all {
+            if let Some(open) = self.pending[side as usize].remove(slot) {
+                self.settle_open(open, as_of, end, habits[side as usize], &roots, facts);
+            }
+        }
+        self.works_over(as_of, end, facts);
+        self.tasks_over(end.mark().map_or(as_of, |mark| mark.at), end != End::No, facts);
+        self.streams_over(&still_carried, as_of, end, facts);
+        self.series.reached(as_of);
+        as_of
+    }
+
+    fn habit(&self, side: Side, end: End) -> Habit {
+        let candidates: Vec<&Open> = self.pending[side as usize]
+            .iter()
+            .filter(|open| self.may_be_given_up(open) && end.mark().is_none_or(|mark| open.seq < mark.seq))
+            .collect();
+        let mut gaps: Vec<Micros> =
+            candidates.iter().filter_map(|open| open.next.map(|next| next.at - open.at)).collect();
+        gaps.sort_unstable();
+        let median = gaps.get(gaps.len() / 2).copied().unwrap_or(0);
+        let spread = median * Micros::from(self.limits.give_up_spread_percent) / 100;
+        let alike = gaps.iter().filter(|gap| (**gap - median).abs() <= spread).count();
+        let row = self.limits.give_ups_in_a_row.max(2) as usize;
+        let regular = alike >= row && alike * 2 >= gaps.len() && self.long_enough_to_give_up(median);
+        let mut habit = Habit {
+            interval: (regular && self.knows.times).then_some(median),
+            waits: self.overlapped[side as usize] == 0 && self.waited[side as usize] >= 2,
+            given_up: 0,
+        };
+        habit.given_up = candidates.iter().filter(|open| self.strong_sign(open, habit).is_some()).count() as u32;
+        habit
+    }
+
+    fn may_be_given_up(&self, open: &Open) -> bool {
+        open.cancel.is_none()
+            && !open.role.may_stay_open()
+            && open.role != Role::Discover
+            && self.gap[open.asker.other() as usize].is_none_or(|gap| gap < open.seq)
+            && self.names.rows[open.row as usize].overlapped == 0
+    }
+
+    fn strong_sign(&self, open: &Open, habit: Habit) -> Option<MovedOn> {
+        if !self.may_be_given_up(open) {
+            return None;
+        }
+        if let Some(again) = open.again
+            && (self.long_enough_to_give_up(again.at - open.at) || !self.knows.times)
+        {
+            return Some(MovedOn { seq: again.seq, after: again.at - open.at, sign: Sign::AskedAgain });
+        }
+        let (interval, next) = (habit.interval?, open.next?);
+        let spread = interval * Micros::from(self.limits.give_up_spread_percent) / 100;
+        (next.at - open.at >= interval - spread).then_some(MovedOn {
+            seq: next.seq,
+            after: next.at - open.at,
+            sign: Sign::SameInterval,
+        })
+    }
+
+    /// Did the asker visibly stop waiting?
+    fn moved_on(&self, open: &Open, end: End, habit: Habit) -> Option<MovedOn> {
+        if let Some((left, Party::Client)) = open.left {
+            return Some(MovedOn { seq: left.seq, after: left.at - open.at, sign: Sign::HungUp });
+        }
+        let cut = end == End::No;
+        let strong = self.strong_sign(open, habit);
+        if strong.is_some() && (!cut || habit.given_up >= self.limits.give_ups_in_a_row) {
+            return strong;
+        }
+        let next = open.next.filter(|_| habit.waits && self.knows.times && self.may_be_given_up(open))?;
+        let gap = next.at - open.at;
+        let least = SHORTEST_WAIT.max(self.round_trips.median().unwrap_or(0) * 5);
+        let answered_later = self.newest_answered[open.asker.other() as usize] > open.seq;
+        let sure = if cut { gap >= self.race_window() && answered_later } else { gap >= least };
+        sure.then_some(MovedOn { seq: next.seq, after: gap, sign: Sign::WentOn })
+    }
+
+    fn settle_open(
+        &mut self,
+        open: Open,
+        as_of: Micros,
+        end: End,
+        habit: Habit,
+        roots: &[(u64, Id)],
+        facts: &mut Vec<Fact>,
+    ) {
+        let dialect = self.dialect_of(&open);
+        let peer = open.asker.other();
+        let doubtful = self.gap[peer as usize].is_some_and(|gap| gap > open.seq);
+        let until = end.mark().filter(|mark| mark.seq > open.seq).map_or(as_of, |mark| mark.at);
+        let mut exchange = Exchange {
+            asked_by: open.asker,
+            generation: open.generation,
+            method: self.names.rows[open.row as usize].method.clone(),
+            tool: self.names.rows[open.row as usize].tool.clone(),
+            carrier: open.carrier,
+            dialect,
+            role: open.role,
+            opened_seq: open.seq,
+            opened_at: open.at,
+            closed_at: None,
+            outcome: Outcome::InFlight,
+            cause: Cause::None,
+            cancel: open.cancel.map(|note| Mark { seq: note.seq, at: note.at }),
+            cancel_of: open.cancel.map(|note| note.of),
+            answer: open.first_answer,
+            error_code: None,
+            end: end.mark(),
+            moved_on: None,
+            root: None,
+            after_cancel: open.after_cancel.clone(),
+            waited: until - open.cancel.map_or(open.at, |note| note.at),
+            ended_by_server: None,
+            doubtful,
+            id: open.id.clone(),
+        };
+        if open.cancel.is_some() {
+            self.settle_cancelled(&mut exchange, end, facts);
+        } else {
+            self.settle_unanswered(&open, &mut exchange, end, habit, roots);
+        }
+        if let Some(at) = exchange.closed_at
+            && exchange.cancel.is_none()
+        {
+            self.series.closed(Fold::track(open.asker), open.at, at);
+        }
+        self.names.rows[open.row as usize].outcomes.add(exchange.outcome);
+        facts.push(Fact::Exchange(exchange));
+    }
+
+    fn settle_cancelled(&self, exchange: &mut Exchange, end: End, facts: &mut Vec<Fact>) {
+        let Some(cancel) = exchange.cancel else { return };
+        exchange.outcome =
+            if exchange.after_cancel.is_empty() { Outcome::CancelledSilent } else { Outcome::CancelledIgnored };
+        if exchange.dialect.is_mcp() {
+            exchange.closed_at = Some(cancel.at);
+        }
+        let decided = end != End::No || exchange.waited > self.race_window();
+        let settled = match exchange.outcome {
+            Outcome::CancelledIgnored => CancelEnd::Ignored,
+            _ if exchange.doubtful || !decided => CancelEnd::Undecided,
+            _ => CancelEnd::Silent,
+        };
+        exchange.doubtful |= settled == CancelEnd::Undecided;
+        facts.push(Fact::Cancel(Cancel {
+            seq: cancel.seq,
+            at: cancel.at,
+            named: exchange.id.to_string(),
+            target: CancelTarget::Open,
+            end: settled,
+            method: Some(exchange.method.clone()),
+            tool: exchange.tool.clone(),
+            dialect: exchange.dialect,
+            request_seq: Some(exchange.opened_seq),
+            on_http: exchange.carrier.is_some(),
+            doubtful: exchange.doubtful,
+            ..self.cancel_fact(exchange.asked_by, exchange.cancel_of.unwrap_or(super::CancelOf::Request), String::new())
+        }));
+    }
+
+    fn settle_unanswered(&self, open: &Open, exchange: &mut Exchange, end: End, habit: Habit, roots: &[(u64, Id)]) {
+        if open.role == Role::StreamCall && open.answers > 0 {
+            exchange.outcome = if end == End::No { Outcome::OpenStream } else { Outcome::BecameTask };
+            return;
+        }
+        if exchange.doubtful {
+            exchange.cause = Cause::CaptureGap;
+            return;
+        }
+        // A client that tries out which era a server is from expects no answer from an old one.
+        if open.role == Role::Discover {
+            return;
+        }
+        exchange.cause = self.cause(open, end, roots, exchange);
+        exchange.moved_on = self.moved_on(open, end, habit);
+        if let Some((left, by)) = open.left
+            && by != Party::Client
+        {
+            exchange.outcome = Outcome::Orphaned;
+            exchange.cause = Cause::CarrierEnded;
+            exchange.ended_by_server = Some(by == Party::Server);
+            exchange.end = Some(left);
+            return;
+        }
+        if exchange.moved_on.is_some() {
+            exchange.outcome = Outcome::Abandoned;
+            return;
+        }
+        let late = self.knows.times && exchange.waited >= self.deadline() && !open.role.may_stay_open();
+        let after_end = end.mark().is_some_and(|mark| mark.seq < open.seq);
+        exchange.outcome = match end {
+            End::No if open.role == Role::Listen => Outcome::OpenStream,
+            End::No if late => Outcome::Overdue,
+            End::No => Outcome::InFlight,
+            _ if late && !after_end => Outcome::Orphaned,
+            // Without times, that others asked later were answered is all there is to go by.
+            _ if !self.knows.times && exchange.cause == Cause::PeerAlive => Outcome::Orphaned,
+            End::ByServer(_)
+                if open.asker == Side::Client && !self.ends.stopped_by_signal && self.ends.said.is_none() =>
+            {
+                exchange.cause = Cause::PeerDead;
+                Outcome::PeerDied
+            }
+            _ => {
+                exchange.cause = Cause::SessionEnded;
+                Outcome::LostInShutdown
+            }
+        };
+        if matches!(exchange.outcome, Outcome::PeerDied | Outcome::LostInShutdown) {
+            exchange.closed_at = end.mark().map(|mark| mark.at.max(open.at));
+        }
+    }
+
+    /// Why nothing came, as far as the wire tells.
+    fn cause(&self, open: &Open, end: End, roots: &[(u64, Id)], exchange: &mut Exchange) -> Cause {
+        let peer = open.asker.other();
+        let answered_since = self.newest_answered[peer as usize] > open.seq;
+        if open.asker == Side::Client {
+            // A request of the server's own, sent while it worked on this one and never answered; or one before it,
+            // after which the server answered nothing any more.
+            let inner = roots.iter().find(|(seq, _)| *seq > open.seq);
+            let before = roots.first().filter(|(seq, _)| {
+                *seq < open.seq && self.last_response[peer as usize].is_none_or(|last| last.seq < *seq)
+            });
+            if let Some((seq, id)) = inner.or(before)
+                && !answered_since
+            {
+                exchange.root = Some((id.clone(), *seq));
+                return Cause::Blocked;
+            }
+        }
+        if answered_since {
+            return Cause::PeerAlive;
+        }
+        match end {
+            End::ByServer(_) if open.asker == Side::Client => Cause::PeerDead,
+            _ => Cause::PeerSilent,
+        }
+    }
+
+    fn works_over(&mut self, as_of: Micros, end: End, facts: &mut Vec<Fact>) {
+        let mut names: Vec<(u64, Box<str>)> =
+            self.works.iter().map(|(name, work)| (work.opened.seq, name.clone())).collect();
+        names.sort_unstable();
+        let until = end.mark().map_or(as_of, |mark| mark.at);
+        for (_, name) in names {
+            let Some(work) = self.works.remove(&name) else { continue };
+            let told = match work.begun {
+                None => TokenEnd::NeverBegun,
+                Some(_) if end == End::No => TokenEnd::Open,
+                Some(_) => TokenEnd::NeverEnded,
+            };
+            let _ = until;
+            self.work_over(&name, work, told, None, facts);
+        }
+    }
+
+    fn streams_over(&mut self, still_open: &[u64], as_of: Micros, end: End, facts: &mut Vec<Fact>) {
+        let mut numbers = still_open.to_vec();
+        numbers.sort_unstable();
+        for number in numbers {
+            let Some(carrier) = self.carriers.remove(&number) else { continue };
+            let cancelled_and_open = facts.iter().any(|fact| match fact {
+                Fact::Exchange(exchange) => {
+                    exchange.carrier == Some(number)
+                        && exchange.outcome == Outcome::CancelledSilent
+                        && exchange.waited > self.race_window()
+                        && !exchange.doubtful
+                }
+                _ => false,
+            });
+            let drained = end.mark().is_some_and(|mark| as_of - mark.at > self.limits.drain_ms as Micros * 1000);
+            let unanswered = facts
+                .iter()
+                .filter(|fact| {
+                    matches!(fact, Fact::Exchange(exchange)
+                        if exchange.carrier == Some(number) && exchange.outcome.never_closed())
+                })
+                .count() as u64;
+            let end =
+                if cancelled_and_open || (drained && self.knows.ends) { StreamEnd::LeftOpen } else { StreamEnd::Open };
+            self.stream_over(number, &carrier, end, None, unanswered, facts);
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! The requests of one side that are open, and the ways to find one: by id, by what it asks, by its token.
+
+use crate::event::{Micros, Party, Side};
+use crate::protocol::{Dialect, Role};
+use crate::rpc::Id;
+
+use super::fact::{CancelOf, Mark};
+use super::hash::Map;
+
+/// Among requests that are open under one id, at most so many are looked through for the right one.
+const LONGEST_LOOK: usize = 64;
+
+pub type Slot = u32;
+
+/// A request that nobody has answered yet.
+#[derive(Debug)]
+pub struct Open {
+    pub id: Id,
+    pub generation: u32,
+    pub asker: Side,
+    pub seq: u64,
+    pub at: Micros,
+    pub method: u32,
+    pub row: u32,
+    pub role: Role,
+    pub print: u64,
+    pub carrier: Option<u64>,
+    /// The version this one request names for itself.
+    pub era: Option<Dialect>,
+    pub cancel: Option<CancelNote>,
+    /// The next request of the same side, and the next that asks the same.
+    pub next: Option<Mark>,
+    pub again: Option<Mark>,
+    /// Streaming methods are answered many times.
+    pub answers: u32,
+    pub first_answer: Option<Mark>,
+    /// Its HTTP exchange ended, and who ended it.
+    pub left: Option<(Mark, Party)>,
+    pub tokens: [Option<Box<str>>; 2],
+    pub after_cancel: Vec<u64>,
+    pub asked_task: bool,
+    /// The task a request about one names.
+    pub task: Option<Box<str>>,
+    pub acknowledged: bool,
+    /// The next older one that is open under the same id.
+    older: Option<Slot>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct CancelNote {
+    pub seq: u64,
+    pub at: Micros,
+    pub of: CancelOf,
+}
+
+#[derive(Debug)]
+pub struct ActiveToken {
+    pub slot: Slot,
+    pub seq: u64,
+    pub last: f64,
+}
+
+#[derive(Debug, Default)]
+pub struct Pending {
+    slots: Vec<Option<Open>>,
+    free: Vec<Slot>,
+    by_id: Map<Id, Slot>,
+    by_question: Map<(u32, u64), Slot>,
+    pub by_token: Map<Box<str>, ActiveToken>,
+    /// Integers beyond 2^53, which some peers cannot hold.
+    huge: Vec<Slot>,
+    /// The latest request of this side, if it is still open.
+    pub latest: Option<(Slot, u64)>,
+    open: usize,
+}
+
+fn is_huge(id: &Id) -> bool {
+    match id {
+        Id::Int(int) => int.unsigned_abs() > 1 << 53,
+        Id::Number(_) => true,
+        _ => false,
+    }
+}
+
+impl Open {
+    pub fn new(id: Id, asker: Side, seq: u64, at: Micros) -> Open {
+        Open {
+            id,
+            generation: 1,
+            asker,
+            seq,
+            at,
+            method: 0,
+            row: 0,
+            role: Role::Ordinary,
+            print: 0,
+            carrier: None,
+            era: None,
+            cancel: None,
+            next: None,
+            again: None,
+            answers: 0,
+            first_answer: None,
+            left: None,
+            tokens: [None, None],
+            after_cancel: Vec::new(),
+            asked_task: false,
+            task: None,
+            acknowledged: false,
+            older: None,
+        }
+    }
+}
+
+impl Pending {
+    pub fn len(&self) -> usize {
+        self.open
+    }
+
+    pub fn insert(&mut self, mut open: Open) -> Slot {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            (self.slots.len() - 1) as Slot
+        });
+        if is_huge(&open.id) {
+            self.huge.push(slot);
+        }
+        open.older = self.by_id.insert(open.id.clone(), slot);
+        let seq = open.seq;
+        if let Some(earlier) = self.by_question.insert((open.method, open.print), slot)
+            && let Some(earlier) = self.slots[earlier as usize].as_mut()
+            && earlier.again.is_none()
+        {
+            earlier.again = Some(Mark { seq, at: open.at });
+        }
+        if let Some((latest, stamp)) = self.latest
+            && let Some(latest) = self.slots[latest as usize].as_mut()
+            && latest.seq == stamp
+            && latest.next.is_none()
+        {
+            latest.next = Some(Mark { seq, at: open.at });
+        }
+        self.latest = Some((slot, seq));
+        self.slots[slot as usize] = Some(open);
+        self.open += 1;
+        slot
+    }
+
+    pub fn get(&self, slot: Slot) -> Option<&Open> {
+        self.slots.get(slot as usize)?.as_ref()
+    }
+
+    pub fn get_mut(&mut self, slot: Slot) -> Option<&mut Open> {
+        self.slots.get_mut(slot as usize)?.as_mut()
+    }
+
+    /// The one that is open under this id: on the same carrier if there is one, else the oldest.
+    pub fn find(&self, id: &Id, carrier: Option<u64>) -> Option<Slot> {
+        let mut slot = *self.by_id.get(id)?;
+        for _ in 0..LONGEST_LOOK {
+            let open = self.get(slot)?;
+            match open.older {
+                _ if carrier.is_some() && open.carrier == carrier => return Some(slot),
+                Some(older) => slot = older,
+                None => return self.first_or(id, slot, carrier),
+            }
+        }
+        Some(slot)
+    }
+
+    /// Without a carrier's help the oldest that is not cancelled, then the oldest.
+    fn first_or(&self, id: &Id, oldest: Slot, carrier: Option<u64>) -> Option<Slot> {
+        let mut best = oldest;
+        let mut slot = *self.by_id.get(id)?;
+        for _ in 0..LONGEST_LOOK {
+            let open = self.get(slot)?;
+            if open.cancel.is_none() && (carrier.is_none() || open.left.is_none()) {
+                best = slot;
+            }
+            match open.older {
+                Some(older) => slot = older,
+                None => break,
+            }
+        }
+        Some(best)
+    }
+
+    /// The newest under this id: what a cancel means.
+    pub fn newest(&self, id: &Id) -> Option<Slot> {
+        self.by_id.get(id).copied()
+    }
+
+    /// One that a peer which mixes up kinds of ids, or rounds numbers, would take for the same.
+    pub fn find_loosely(&self, id: &Id, carrier: Option<u64>) -> Option<(Slot, bool)> {
+        let other_kind = match id {
+            Id::Int(int) => Some(Id::Text(int.to_string().into())),
+            Id::Text(text) => text.parse().ok().map(Id::Int),
+            _ => None,
+        };
+        if let Some(slot) = other_kind.and_then(|id| self.find(&id, carrier)) {
+            return Some((slot, false));
+        }
+        let wanted = id.loosely()?;
+        let near = |slot: &&Slot| self.get(**slot).is_some_and(|open| open.id.loosely() == Some(wanted));
+        self.huge.iter().take(LONGEST_LOOK).find(near).map(|slot| (*slot, true))
+    }
+
+    pub fn remove(&mut self, slot: Slot) -> Option<Open> {
+        let open = self.slots.get_mut(slot as usize)?.take()?;
+        self.free.push(slot);
+        self.open -= 1;
+        match self.by_id.get(&open.id).copied() {
+            Some(newest) if newest == slot => match open.older {
+                Some(older) => {
+                    self.by_id.insert(open.id.clone(), older);
+                }
+                None => {
+                    self.by_id.remove(&open.id);
+                }
+            },
+            Some(mut newer) => {
+                // Unhook it from the middle of its row.
+                while let Some(next) = self.get(newer).and_then(|open| open.older) {
+                    if next == slot {
+                        if let Some(newer) = self.get_mut(newer) {
+                            newer.older = open.older;
+                        }
+                        break;
+                    }
+                    newer = next;
+                }
+            }
+            None => {}
+        }
+        if self.by_question.get(&(open.method, open.print)) == Some(&slot) {
+            self.by_question.remove(&(open.method, open.print));
+        }
+        if is_huge(&open.id) {
+            self.huge.retain(|known| *known != slot);
+        }
+        for token in open.tokens.iter().flatten() {
+            if self.by_token.get(token).is_some_and(|active| active.seq == open.seq) {
+                self.by_token.remove(token);
+            }
+        }
+        Some(open)
+    }
+
+    /// Everything that is open, oldest first.
+    pub fn all(&self) -> Vec<Slot> {
+        let mut all: Vec<(u64, Slot)> = self
+            .slots
+            .iter()
+            .enumerate()
+            .filter_map(|(slot, open)| open.as_ref().map(|open| (open.seq, slot as Slot)))
+            .collect();
+        all.sort_unstable();
+        all.into_iter().map(|(_, slot)| slot).collect()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Open> {
+        self.slots.iter().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(id: i64, seq: u64, carrier: Option<u64>) -> Open {
+        Open { carrier, ..Open::new(Id::Int(id), Side::Client, seq, seq as i64 * 1000) }
+    }
+
+    #[test]
+    fn an_id_in_use_twice_is_answered_oldest_first_and_by_carrier() {
+        let mut pending = Pending::default();
+        let first = pending.insert(open(1, 1, Some(10)));
+        let second = pending.insert(open(1, 2, Some(11)));
+        let third = pending.insert(open(1, 3, Some(12)));
+        assert_eq!(pending.find(&Id::Int(1), Some(11)), Some(second));
+        assert_eq!(pending.find(&Id::Int(1), None), Some(first));
+        assert_eq!(pending.newest(&Id::Int(1)), Some(third));
+        pending.remove(second);
+        assert_eq!(pending.find(&Id::Int(1), Some(11)), Some(first));
+        pending.remove(first);
+        assert_eq!(pending.find(&Id::Int(1), None), Some(third));
+        pending.remove(third);
+        assert_eq!(pending.find(&Id::Int(1), None), None);
+        assert_eq!(pending.len(), 0);
+    }
+
+    #[test]
+    fn loose_matches_tell_kind_from_precision() {
+        let mut pending = Pending::default();
+        let small = pending.insert(open(7, 1, None));
+        let huge = pending.insert(open(9_007_199_254_740_993, 2, None));
+        assert_eq!(pending.find_loosely(&Id::Text("7".into()), None), Some((small, false)));
+        assert_eq!(pending.find_loosely(&Id::Int(9_007_199_254_740_992), None), Some((huge, true)));
+        assert_eq!(pending.find_loosely(&Id::Text("eight".into()), None), None);
+    }
+
+    #[test]
+    fn a_repeated_question_is_noticed_while_the_first_is_open() {
+        let mut pending = Pending::default();
+        let first = pending.insert(open(1, 1, None));
+        let second = pending.insert(open(2, 2, None));
+        assert_eq!(pending.get(first).and_then(|open| open.again).map(|mark| mark.seq), Some(2));
+        assert_eq!(pending.get(first).and_then(|open| open.next).map(|mark| mark.seq), Some(2));
+        pending.remove(second);
+        pending.insert(open(3, 3, None));
+        assert_eq!(pending.get(first).and_then(|open| open.again).map(|mark| mark.seq), Some(2));
+    }
+}
