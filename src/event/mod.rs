@@ -14,6 +14,7 @@ pub mod spool;
 pub mod stamper;
 pub mod stdio;
 pub mod tape;
+pub mod transcript;
 
 pub use recording::{Line, Recording};
 pub use scribe::{OpenBody, Scribe};
