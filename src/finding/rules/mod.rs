@@ -25,6 +25,7 @@ mod duplicate_key;
 mod duplicate_response;
 mod error_without_id;
 mod fractional_id;
+pub mod growing_leak;
 mod id_precision_loss;
 mod id_reuse_in_flight;
 mod id_reused;
@@ -64,6 +65,7 @@ use super::Rule;
 
 /// In the order of `rpctap rules`.
 pub const RULES: &[&Rule] = &[
+    &growing_leak::RULE,
     &orphaned_request::RULE,
     &abandoned_request::RULE,
     &answered_after_close::RULE,
