@@ -290,7 +290,6 @@ fn asker_of(slip: &Slip) -> Option<Side> {
         SlipKind::DuplicateResponse
         | SlipKind::IdTypeMismatch
         | SlipKind::IdPrecisionLoss
-        | SlipKind::LateAnswer
         | SlipKind::AnsweredAfterRetry
         | SlipKind::ProgressAfterClose
         | SlipKind::ProgressNotIncreasing
@@ -321,6 +320,7 @@ fn asker_of(slip: &Slip) -> Option<Side> {
         | SlipKind::SubscriptionBeforeAcknowledged
         | SlipKind::SubscriptionUnknown
         | SlipKind::ErrorWithoutId
-        | SlipKind::Unreadable => None,
+        | SlipKind::Unreadable
+        | SlipKind::Fault => None,
     }
 }
