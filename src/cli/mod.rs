@@ -4,6 +4,8 @@
 //! that prints, and the only one that knows all the others; nobody uses it. Exit codes: 0 clean, 1 findings,
 //! 2 trouble; a tap ends as its child did.
 
+pub mod formats;
+pub mod import;
 pub mod open;
 pub mod place;
 pub mod proxy;
@@ -30,6 +32,8 @@ pub struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Proxy(proxy::Proxy),
+    Import(import::Import),
+    Formats(formats::Formats),
     Record(record::Record),
     Sessions(sessions::Sessions),
     /// Play a recording to a live server, or be the recorded server
@@ -40,6 +44,8 @@ impl Cli {
     pub fn run(self) -> Result<ExitCode> {
         match self.command {
             Command::Proxy(command) => command.run(),
+            Command::Import(command) => command.run(),
+            Command::Formats(command) => command.run(),
             Command::Record(command) => command.run(),
             Command::Sessions(command) => command.run(),
             Command::Replay(command) => command.run(),

@@ -16,7 +16,7 @@ use clap::Args;
 use crate::error::{Error, Result};
 use crate::event::{Bodies, Event, Session, SessionKey, Side, Sink, Span, StreamId};
 use crate::import::{self, Input, Options};
-use crate::store::Store;
+use crate::store::{Recorded, Store};
 
 /// Takes what happened, in order.
 pub trait Reader {
@@ -34,6 +34,12 @@ pub struct RecordingArgs {
     /// Who sent the messages of a log that does not say: `client` or `server`
     #[arg(long, value_name = "SIDE", value_parser = side)]
     pub direction: Option<Side>,
+    /// What the client sent, where a `tee` kept each direction in a file of its own
+    #[arg(long, value_name = "FILE", requires = "server")]
+    pub client: Option<PathBuf>,
+    /// What the server sent, beside --client
+    #[arg(long, value_name = "FILE", requires = "client")]
+    pub server: Option<PathBuf>,
 }
 
 fn side(word: &str) -> std::result::Result<Side, String> {
@@ -46,7 +52,8 @@ fn side(word: &str) -> std::result::Result<Side, String> {
 
 impl RecordingArgs {
     pub fn options(&self) -> Options {
-        Options { format: self.format.clone(), direction: self.direction, ..Options::default() }
+        let pair = self.client.clone().zip(self.server.clone());
+        Options { format: self.format.clone(), direction: self.direction, pair, name: None }
     }
 }
 
@@ -82,6 +89,11 @@ pub fn read(
 ) -> Result<Vec<String>> {
     let mut next_key: SessionKey = 1;
     let mut left_out = Vec::new();
+    if let Some((client, server)) = &options.pair {
+        let mut passing = Passing { reader, window: Window::default() };
+        import::bare::read_pair(Input::open(client)?, Input::open(server)?, options, next_key, &mut passing)?;
+        next_key += 1;
+    }
     for path in paths {
         if let Place::Store(path) = Place::of(path) {
             read_store(&Store::open_readonly(&path)?, session, reader)?;
@@ -126,6 +138,47 @@ pub fn read_store(store: &Store, session: Option<&str>, reader: &mut dyn Reader)
     }
     Ok(())
 }
+
+/// Tells a stored session to a sink as it was told to the store: bytes before the events that point at them, framing and
+/// all.
+pub fn copy(store: &Store, recorded: &Recorded, sink: &mut dyn Sink) -> Result<()> {
+    let number = recorded.number();
+    sink.session(&recorded.session);
+    let lengths: HashMap<StreamId, u64> = store.tail(number)?.streams.into_iter().collect();
+    let mut given: HashMap<StreamId, u64> = HashMap::new();
+    let mut bodies = store.bodies();
+    let mut give = |stream: StreamId, end: u64, sink: &mut dyn Sink| {
+        let end = end.min(lengths.get(&stream).copied().unwrap_or(0));
+        let at = given.entry(stream).or_insert(0);
+        while *at < end {
+            let span = Span { stream, start: *at, len: (end - *at).min(COPIED_BYTES) };
+            match bodies.read(number, span, COPIED_BYTES as usize) {
+                Some(bytes) if !bytes.is_empty() => {
+                    *at += bytes.len() as u64;
+                    sink.bytes(number, stream, &bytes);
+                }
+                // A hole in the store: what points behind it cannot be told.
+                _ => break,
+            }
+        }
+    };
+    store.for_each_event(number, &mut |event| {
+        if let Some(span) = event.span() {
+            give(span.stream, span.start + span.len, sink);
+        }
+        sink.event(event);
+        ControlFlow::Continue(())
+    })?;
+    let mut streams: Vec<StreamId> = lengths.keys().copied().collect();
+    streams.sort_unstable();
+    for stream in streams {
+        give(stream, u64::MAX, sink);
+    }
+    Ok(())
+}
+
+/// How much of a stream is held while it is copied.
+const COPIED_BYTES: u64 = 256 * 1024;
 
 /// A sink that hands events on with the latest bytes.
 struct Passing<'a> {

@@ -4,7 +4,9 @@
 //! stamped, handed to a [`Sink`]. There is one event type for everything that happens, so that live, imported
 //! and sample traffic walk through the same door. This room refuses to judge: nothing here knows a protocol.
 
+pub mod base64;
 pub mod http;
+pub mod line;
 pub mod recording;
 pub mod redact;
 pub mod scribe;

@@ -8,8 +8,9 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
+use super::print::Print;
 use crate::error::{Doing, Error, Result};
 
 /// How much of a file importers may look at to recognise it: enough for a head and a few whole messages.
@@ -24,6 +25,8 @@ const ZSTD_WINDOW_LOG: u32 = 26;
 
 /// Counts the bytes of the file as it lies on disk that have been read: for progress, shared with who shows it.
 pub type Counter = Arc<AtomicU64>;
+/// The fingerprint of the file as it lies on disk, complete once it was read to the end.
+pub type SharedPrint = Arc<Mutex<Print>>;
 /// Why reading ended before the end, once it has.
 pub type Broken = Arc<OnceLock<String>>;
 
@@ -37,6 +40,7 @@ pub struct Input {
     path: Option<PathBuf>,
     size: Option<u64>,
     raw_read: Counter,
+    print: SharedPrint,
     compressed: bool,
     given_total: u64,
     broken: Broken,
@@ -62,7 +66,8 @@ impl Input {
     /// Anything that can be read, under a name for messages.
     pub fn from_reader(name: &str, reader: Box<dyn Read + Send>, size: Option<u64>) -> Result<Input> {
         let raw_read = Counter::default();
-        let mut counting = Counting { reader, read: raw_read.clone() };
+        let print = SharedPrint::default();
+        let mut counting = Counting { reader, read: raw_read.clone(), print: print.clone() };
         let mut magic = Vec::with_capacity(4);
         fill(&mut counting, &mut magic, 4).doing(format!("reading {name}"))?;
         let again = io::Cursor::new(magic.clone()).chain(counting);
@@ -83,6 +88,7 @@ impl Input {
             path: None,
             size,
             raw_read,
+            print,
             compressed,
             given_total: 0,
             broken: Broken::default(),
@@ -120,6 +126,11 @@ impl Input {
     /// Counts up while the file is read.
     pub fn counter(&self) -> Counter {
         self.raw_read.clone()
+    }
+
+    /// Its fingerprint, complete once it was read to the end.
+    pub fn print(&self) -> SharedPrint {
+        self.print.clone()
     }
 
     /// Why reading ended before the end, if it did.
@@ -179,12 +190,16 @@ impl Read for Input {
 struct Counting {
     reader: Box<dyn Read + Send>,
     read: Counter,
+    print: SharedPrint,
 }
 
 impl Read for Counting {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let len = self.reader.read(into)?;
         self.read.fetch_add(len as u64, Ordering::Relaxed);
+        if let Ok(mut print) = self.print.lock() {
+            print.update(&into[..len]);
+        }
         Ok(len)
     }
 }
@@ -202,6 +217,22 @@ fn fill(reader: &mut dyn Read, into: &mut Vec<u8>, len: usize) -> io::Result<()>
         }
     }
     Ok(())
+}
+
+/// The fingerprint of a whole file, read for its own sake.
+pub fn print_of(path: &Path) -> Result<String> {
+    let doing = || format!("reading {}", path.display());
+    let mut file = File::open(path).doing(doing())?;
+    let mut print = Print::default();
+    let mut part = vec![0; 256 * 1024];
+    loop {
+        match file.read(&mut part) {
+            Ok(0) => return Ok(print.text()),
+            Ok(len) => print.update(&part[..len]),
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(cause).doing(doing()),
+        }
+    }
 }
 
 /// The files an argument stands for: itself, or, for a folder, all files in it by name (hidden ones left out).

@@ -12,6 +12,7 @@ pub mod reading;
 mod array;
 pub mod bare;
 mod claude;
+mod event_lines;
 mod inspector;
 mod json;
 mod lsp_trace;
@@ -20,6 +21,7 @@ mod lua;
 mod mcpsnoop;
 mod ndjson;
 mod neovim;
+pub mod print;
 mod runs;
 #[cfg(test)]
 mod sample_tests;
@@ -57,6 +59,7 @@ pub trait Importer: Sync {
 
 /// To add a format: its file, a `mod` line above, a line here, a sample and the events it must give.
 pub const IMPORTERS: &[&dyn Importer] = &[
+    &event_lines::EventLines,
     &ndjson::Ndjson,
     &bare::Bare,
     &mcpsnoop::Mcpsnoop,

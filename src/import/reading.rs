@@ -3,6 +3,8 @@
 //! Troubles (a line that is no line of the format, a file that breaks off) become `Lost` events of the session they
 //! fall into, the first ones by name with their line number, the rest as one sum. Nothing is skipped in silence.
 
+use std::path::PathBuf;
+
 use crate::event::scribe::Scribe;
 use crate::event::{Happening, Knows, Micros, Session, SessionKey, Side, Sink, Source};
 
@@ -22,6 +24,8 @@ pub struct Options {
     pub name: Option<String>,
     /// Who sent the messages of a log that does not say so.
     pub direction: Option<Side>,
+    /// The two files of a `tee` pair: what the client sent and what the server sent.
+    pub pair: Option<(PathBuf, PathBuf)>,
 }
 
 pub struct Reading<'a> {
@@ -126,10 +130,29 @@ impl<'a> Reading<'a> {
         if stem.is_empty() { file.to_string() } else { stem.to_string() }
     }
 
-    /// Opens a session and gives the scribe that writes it.
-    pub fn session(&mut self, name: Option<&str>, knows: Knows, started_at: Micros) -> Scribe {
+    /// The key of one more session, for an importer that tells the sink of it itself.
+    pub fn take_key(&mut self) -> SessionKey {
         let key = *self.next_key;
         *self.next_key += 1;
+        key
+    }
+
+    /// All troubles, with the bytes they concern, for an importer that tells them itself.
+    pub fn take_troubles(&mut self) -> Vec<(u64, String)> {
+        let mut told = std::mem::take(&mut self.troubles.waiting);
+        if self.troubles.unnamed > 0 {
+            let why = format!("{} further places could not be read", self.troubles.unnamed);
+            told.push((self.troubles.unnamed_bytes, why));
+        }
+        if let Some(why) = self.broken.get() {
+            told.push((0, format!("the file breaks off: {why}")));
+        }
+        told
+    }
+
+    /// Opens a session and gives the scribe that writes it.
+    pub fn session(&mut self, name: Option<&str>, knows: Knows, started_at: Micros) -> Scribe {
+        let key = self.take_key();
         let name = match name {
             Some(part) if !part.is_empty() => format!("{} {part}", self.session_name()),
             _ => self.session_name(),

@@ -9,7 +9,8 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::refusal::{Refusal, Tried};
 
 /// All steps, in order. The schema's number is how many have been taken.
-pub const STEPS: &[&str] = &[include_str!("../../migrations/0001_events.sql")];
+pub const STEPS: &[&str] =
+    &[include_str!("../../migrations/0001_events.sql"), include_str!("../../migrations/0002_sources.sql")];
 
 /// "rpct": tells our files from any other SQLite database.
 const APPLICATION_ID: i32 = 0x7270_6374;

@@ -12,6 +12,7 @@ pub mod recorder;
 pub mod refusal;
 mod rows;
 pub mod sessions;
+pub mod sources;
 pub mod spooled;
 pub mod writer;
 
@@ -29,6 +30,7 @@ pub use bulk::Bulk;
 pub use recorder::Recorder;
 pub use refusal::{Refusal, Tried};
 pub use sessions::Recorded;
+pub use sources::Imported;
 pub use writer::Writer;
 
 /// How long to wait for another process before giving up: longer than any commit of another tap takes.
