@@ -9,8 +9,12 @@ pub mod child;
 pub mod client;
 pub mod compare;
 pub mod expect;
+pub mod fault;
 pub mod lifecycle;
+pub mod matching;
 pub mod script;
+pub mod server;
+pub mod stdio;
 pub mod values;
 
 pub use client::{Ending, Note, Pace, Patience, Play, Round, Run};

@@ -1,0 +1,217 @@
+//! The stage over stdio: a client's pipe in, a client's pipe out.
+//!
+//! One thread reads; this one speaks when something falls due. It ends when the client has closed its end and
+//! nothing more is due soon, when the recorded server closed, or when nobody reads any more.
+
+use std::io::{Read, Write};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use super::server::{Cue, Stage};
+use super::{HeardWhat, Peer};
+use crate::error::{Error, Result};
+use crate::event::{Collected, Recording, Scribe, Session, Side, Stamper};
+use crate::rpc::{Id, Kind};
+use crate::wire::Framing;
+
+/// What is due within this time after the client closed its end is still said.
+const DRAIN_MICROS: i64 = 2_000_000;
+const CHUNK_BYTES: usize = 64 * 1024;
+/// How often a forwarded server is listened to.
+const FORWARD_POLL: Duration = Duration::from_millis(5);
+
+/// Starts the server that unmatched requests go to.
+pub type Starter<'a> = &'a dyn Fn(Framing) -> Result<Box<dyn Peer>>;
+
+/// Serves one client. Gives what the user should know, once it is over; notes are told as they come.
+pub fn serve(
+    stage: &mut Stage,
+    session: &Session,
+    input: impl Read + Send + 'static,
+    output: &mut dyn Write,
+    stamper: Stamper,
+    start: Option<Starter<'_>>,
+    tell: &mut dyn FnMut(&str),
+) -> Result<()> {
+    let chunks = read_chunks(input);
+    let mut client = Client::new(session);
+    let mut forward = Forward { peer: None, handshake: Vec::new(), swallow: Vec::new() };
+    stage.open(stamper.now());
+    let mut ended_at = None;
+    loop {
+        let now = stamper.now();
+        for cue in stage.due(now) {
+            match cue {
+                Cue::Disconnect => return Ok(()),
+                Cue::Forward(text) => match start {
+                    Some(start) => forward.send(&text, start, client.framing())?,
+                    None => return Err(Error::new("forwarding: no server was given; put it after --")),
+                },
+                Cue::Say { text, .. } => {
+                    let framed = client.framing().wrap(text.as_bytes());
+                    if output.write_all(&framed).and_then(|()| output.flush()).is_err() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        for note in stage.notes() {
+            tell(&note);
+        }
+        let mut wait = stage.next_due().map_or(Duration::from_secs(3600), |due| {
+            Duration::from_micros((due - stamper.now()).max(0) as u64)
+        });
+        if let Some(peer) = &mut forward.peer {
+            while let Some(heard) = peer.hear(Duration::ZERO) {
+                if let HeardWhat::Bytes(bytes) = heard.what {
+                    let mut said = Vec::new();
+                    for line in client.forwarded(heard.at, &bytes) {
+                        let id = line.message.id.as_ref().map(Id::canonical);
+                        let place = forward.swallow.iter().position(|swallowed| Some(swallowed) == id.as_ref());
+                        match place {
+                            Some(place) if line.is_response() => {
+                                forward.swallow.swap_remove(place);
+                            }
+                            _ => said.push(line.text()),
+                        }
+                    }
+                    for text in said {
+                        let framed = client.framing().wrap(text.as_bytes());
+                        if output.write_all(&framed).and_then(|()| output.flush()).is_err() {
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+            wait = wait.min(FORWARD_POLL);
+        }
+        if let Some(ended) = ended_at {
+            let due_soon = stage.next_due().is_some_and(|due| due <= ended + DRAIN_MICROS);
+            if !due_soon && (forward.peer.is_none() || stamper.now() > ended + DRAIN_MICROS) {
+                return Ok(());
+            }
+            thread::sleep(wait.min(Duration::from_millis(50)));
+            continue;
+        }
+        match chunks.recv_timeout(wait) {
+            Ok(bytes) => {
+                let now = stamper.now();
+                for line in client.heard(now, &bytes) {
+                    if matches!(line.message.method(), "initialize" | "initialized" | "notifications/initialized") {
+                        forward.handshake.push((line.text(), line.message.id.clone().filter(|_| line.is_request())));
+                    } else if forward.peer.is_some() && line.message.kind == Kind::Notification {
+                        forward.pass_on(&line.text());
+                    }
+                    stage.hear(&line, now);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                let now = stamper.now();
+                for line in client.end(now) {
+                    stage.hear(&line, now);
+                }
+                ended_at = Some(now);
+            }
+        }
+    }
+}
+
+fn read_chunks(mut input: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (sender, chunks) = sync_channel(64);
+    thread::spawn(move || {
+        let mut chunk = vec![0; CHUNK_BYTES];
+        while let Ok(len @ 1..) = input.read(&mut chunk) {
+            if sender.send(chunk[..len].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    chunks
+}
+
+/// Cuts the client's bytes into lines; of what has passed nothing is kept.
+struct Client {
+    scribe: Scribe,
+    session: Session,
+    kept: Collected,
+    dropped: u64,
+    forward_scribe: Scribe,
+    forward_kept: Collected,
+}
+
+impl Client {
+    fn new(session: &Session) -> Client {
+        Client {
+            scribe: Scribe::new(session.key),
+            session: session.clone(),
+            kept: Collected::default(),
+            dropped: 0,
+            forward_scribe: Scribe::new(session.key),
+            forward_kept: Collected::default(),
+        }
+    }
+
+    /// We speak as the client does.
+    fn framing(&self) -> Framing {
+        self.scribe.framing(Side::Client).unwrap_or(Framing::Lines)
+    }
+
+    fn heard(&mut self, at: i64, bytes: &[u8]) -> Vec<crate::event::Line> {
+        self.scribe.bytes(Side::Client, at, bytes, &mut self.kept);
+        self.lines()
+    }
+
+    fn end(&mut self, at: i64) -> Vec<crate::event::Line> {
+        self.scribe.flush(Side::Client, at, &mut self.kept);
+        self.lines()
+    }
+
+    fn lines(&mut self) -> Vec<crate::event::Line> {
+        let _ = self.dropped;
+        take_lines(&self.session, &mut self.kept)
+    }
+
+    fn forwarded(&mut self, at: i64, bytes: &[u8]) -> Vec<crate::event::Line> {
+        self.forward_scribe.bytes(Side::Server, at, bytes, &mut self.forward_kept);
+        take_lines(&self.session, &mut self.forward_kept)
+    }
+}
+
+fn take_lines(session: &Session, kept: &mut Collected) -> Vec<crate::event::Line> {
+    let mut recording = Recording::new(session);
+    for event in std::mem::take(&mut kept.events) {
+        recording.take(&event, kept);
+    }
+    recording.lines
+}
+
+/// The real server behind: started when it is first needed, and shown the client's handshake.
+struct Forward {
+    peer: Option<Box<dyn Peer>>,
+    handshake: Vec<(String, Option<Id>)>,
+    /// Answers of its that the client has had from us.
+    swallow: Vec<Id>,
+}
+
+impl Forward {
+    fn send(&mut self, text: &str, start: Starter<'_>, framing: Framing) -> Result<()> {
+        if self.peer.is_none() {
+            let mut peer = start(framing)?;
+            for (text, id) in &self.handshake {
+                peer.send(text.as_bytes());
+                self.swallow.extend(id.as_ref().map(Id::canonical));
+            }
+            self.peer = Some(peer);
+        }
+        self.pass_on(text);
+        Ok(())
+    }
+
+    fn pass_on(&mut self, text: &str) {
+        if let Some(peer) = &mut self.peer {
+            peer.send(text.as_bytes());
+        }
+    }
+}
