@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
 use super::place::StorePlace;
@@ -14,6 +14,9 @@ use crate::exchange::Limits;
 use crate::finding::Judged;
 use crate::replay::child::ChildPeer;
 use crate::replay::expect::{self, Expectation, Met};
+use crate::replay::fault::Fault;
+use crate::replay::server::{Stage, Unmatched};
+use crate::replay::stdio;
 use crate::replay::{Comparison, Ending, Ignore, Pace, Patience, Peer, Play, Run, Script};
 use crate::report::safe::safe;
 
@@ -27,6 +30,44 @@ pub struct Replay {
 enum Role {
     /// Play the recorded client to a live server and compare what became of each request
     Client(ClientArgs),
+    /// Be the recorded server: answer a live client as the recording did, silences included
+    Server(ServerArgs),
+}
+
+#[derive(Args)]
+struct ServerArgs {
+    /// The session: its number or name in the store, `last`, or a recording file
+    session: String,
+    /// Serve Streamable HTTP here instead of stdio
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// How fast: instant, recorded, or 10x
+    #[arg(long, default_value = "instant")]
+    pace: Pace,
+    /// Do not compare this when a request is matched: a JSON pointer such as /params/arguments/now
+    #[arg(long, value_name = "POINTER")]
+    ignore: Vec<String>,
+    /// What to do with a request that is not in the recording
+    #[arg(long, value_enum, default_value_t = UnmatchedWord::Error)]
+    unmatched: UnmatchedWord,
+    /// A fault on top: `METHOD: delay=2s`, `drop`, `error=-32000` or `disconnect`; `tools/call(search): …` for one tool
+    #[arg(long = "fault", value_name = "FAULT")]
+    faults: Vec<Fault>,
+    #[command(flatten)]
+    place: StorePlace,
+    /// The server that unmatched requests are forwarded to
+    #[arg(last = true, required_if_eq("unmatched", "forward"))]
+    command: Vec<OsString>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum UnmatchedWord {
+    /// Answer with an error that says what is nearest
+    Error,
+    /// Never answer
+    Hang,
+    /// Ask the server after --
+    Forward,
 }
 
 #[derive(Args)]
@@ -123,7 +164,30 @@ impl Replay {
     pub fn run(self) -> Result<ExitCode> {
         match self.role {
             Role::Client(args) => args.run(),
+            Role::Server(args) => args.run(),
         }
+    }
+}
+
+impl ServerArgs {
+    fn run(self) -> Result<ExitCode> {
+        let script = Script::new(super::recording::load(&self.place, &self.session)?)?;
+        let session = script.recording.session.clone();
+        let unmatched = match self.unmatched {
+            UnmatchedWord::Error => Unmatched::Error,
+            UnmatchedWord::Hang => Unmatched::Hang,
+            UnmatchedWord::Forward => Unmatched::Forward,
+        };
+        let ignore = Ignore::new(self.ignore.iter().map(String::as_str));
+        let mut tell = |note: &str| eprintln!("rpctap: {}", safe(note));
+        let stamper = Stamper::start();
+        let mut stage = Stage::new(script, self.pace, unmatched, self.faults.clone(), ignore);
+        let start = |framing| -> Result<Box<dyn Peer>> {
+            Ok(Box::new(ChildPeer::start(&self.command, framing, stamper)?))
+        };
+        let mut stdout = std::io::stdout().lock();
+        stdio::serve(&mut stage, &session, std::io::stdin(), &mut stdout, stamper, Some(&start), &mut tell)?;
+        Ok(ExitCode::SUCCESS)
     }
 }
 

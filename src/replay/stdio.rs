@@ -3,6 +3,7 @@
 //! One thread reads; this one speaks when something falls due. It ends when the client has closed its end and
 //! nothing more is due soon, when the recorded server closed, or when nobody reads any more.
 
+use std::borrow::Cow;
 use std::io::{Read, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
@@ -11,12 +12,14 @@ use std::time::Duration;
 use super::server::{Cue, Stage};
 use super::{HeardWhat, Peer};
 use crate::error::{Error, Result};
-use crate::event::{Collected, Recording, Scribe, Session, Side, Stamper};
+use crate::event::{
+    Bodies, Event, Line, Micros, Recording, Scribe, Session, SessionKey, Side, Sink, Span, Stamper, StreamId,
+};
 use crate::rpc::{Id, Kind};
 use crate::wire::Framing;
 
 /// What is due within this time after the client closed its end is still said.
-const DRAIN_MICROS: i64 = 2_000_000;
+const DRAIN_MICROS: Micros = 2_000_000;
 const CHUNK_BYTES: usize = 64 * 1024;
 /// How often a forwarded server is listened to.
 const FORWARD_POLL: Duration = Duration::from_millis(5);
@@ -131,25 +134,23 @@ fn read_chunks(mut input: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     chunks
 }
 
-/// Cuts the client's bytes into lines; of what has passed nothing is kept.
+/// Cuts what both say into lines; of what has passed nothing is kept.
 struct Client {
-    scribe: Scribe,
     session: Session,
-    kept: Collected,
-    dropped: u64,
+    scribe: Scribe,
+    kept: Rolling,
     forward_scribe: Scribe,
-    forward_kept: Collected,
+    forward_kept: Rolling,
 }
 
 impl Client {
     fn new(session: &Session) -> Client {
         Client {
-            scribe: Scribe::new(session.key),
             session: session.clone(),
-            kept: Collected::default(),
-            dropped: 0,
+            scribe: Scribe::new(session.key),
+            kept: Rolling::default(),
             forward_scribe: Scribe::new(session.key),
-            forward_kept: Collected::default(),
+            forward_kept: Rolling::default(),
         }
     }
 
@@ -158,33 +159,63 @@ impl Client {
         self.scribe.framing(Side::Client).unwrap_or(Framing::Lines)
     }
 
-    fn heard(&mut self, at: i64, bytes: &[u8]) -> Vec<crate::event::Line> {
+    fn heard(&mut self, at: Micros, bytes: &[u8]) -> Vec<Line> {
         self.scribe.bytes(Side::Client, at, bytes, &mut self.kept);
-        self.lines()
+        self.kept.lines(&self.session)
     }
 
-    fn end(&mut self, at: i64) -> Vec<crate::event::Line> {
+    fn end(&mut self, at: Micros) -> Vec<Line> {
         self.scribe.flush(Side::Client, at, &mut self.kept);
-        self.lines()
+        self.kept.lines(&self.session)
     }
 
-    fn lines(&mut self) -> Vec<crate::event::Line> {
-        let _ = self.dropped;
-        take_lines(&self.session, &mut self.kept)
-    }
-
-    fn forwarded(&mut self, at: i64, bytes: &[u8]) -> Vec<crate::event::Line> {
+    fn forwarded(&mut self, at: Micros, bytes: &[u8]) -> Vec<Line> {
         self.forward_scribe.bytes(Side::Server, at, bytes, &mut self.forward_kept);
-        take_lines(&self.session, &mut self.forward_kept)
+        self.forward_kept.lines(&self.session)
     }
 }
 
-fn take_lines(session: &Session, kept: &mut Collected) -> Vec<crate::event::Line> {
-    let mut recording = Recording::new(session);
-    for event in std::mem::take(&mut kept.events) {
-        recording.take(&event, kept);
+/// Keeps events until they are taken, and the bytes of the message still coming.
+#[derive(Default)]
+pub(super) struct Rolling {
+    events: Vec<Event>,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Rolling {
+    pub(super) fn lines(&mut self, session: &Session) -> Vec<Line> {
+        let mut recording = Recording::new(session);
+        let mut end = self.start;
+        for event in std::mem::take(&mut self.events) {
+            recording.take(&event, self);
+            end = event.span().map_or(end, |span| end.max(span.start + span.len));
+        }
+        let passed = ((end - self.start) as usize).min(self.bytes.len());
+        self.bytes.drain(..passed);
+        self.start += passed as u64;
+        recording.lines
     }
-    recording.lines
+}
+
+impl Sink for Rolling {
+    fn session(&mut self, _: &Session) {}
+
+    fn bytes(&mut self, _: SessionKey, _: StreamId, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn event(&mut self, event: Event) {
+        self.events.push(event);
+    }
+}
+
+impl Bodies for Rolling {
+    fn read(&mut self, _: SessionKey, span: Span, limit: usize) -> Option<Cow<'_, [u8]>> {
+        let from = usize::try_from(span.start.checked_sub(self.start)?).ok()?;
+        let end = from.checked_add(usize::try_from(span.len).ok()?.min(limit))?;
+        self.bytes.get(from..end).map(Cow::Borrowed)
+    }
 }
 
 /// The real server behind: started when it is first needed, and shown the client's handshake.
