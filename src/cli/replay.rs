@@ -182,9 +182,8 @@ impl ServerArgs {
         let mut tell = |note: &str| eprintln!("rpctap: {}", safe(note));
         let stamper = Stamper::start();
         let mut stage = Stage::new(script, self.pace, unmatched, self.faults.clone(), ignore);
-        let start = |framing| -> Result<Box<dyn Peer>> {
-            Ok(Box::new(ChildPeer::start(&self.command, framing, stamper)?))
-        };
+        let start =
+            |framing| -> Result<Box<dyn Peer>> { Ok(Box::new(ChildPeer::start(&self.command, framing, stamper)?)) };
         let mut stdout = std::io::stdout().lock();
         stdio::serve(&mut stage, &session, std::io::stdin(), &mut stdout, stamper, Some(&start), &mut tell)?;
         Ok(ExitCode::SUCCESS)

@@ -177,7 +177,13 @@ fn differing(recorded: &Value, live: &Value, path: &mut Vec<String>, ignore: &Ig
         (Value::Array(a), Value::Array(b)) => {
             for index in 0..a.len().max(b.len()) {
                 path.push(index.to_string());
-                differing(a.get(index).unwrap_or(&Value::Null), b.get(index).unwrap_or(&Value::Null), path, ignore, out);
+                differing(
+                    a.get(index).unwrap_or(&Value::Null),
+                    b.get(index).unwrap_or(&Value::Null),
+                    path,
+                    ignore,
+                    out,
+                );
                 path.pop();
             }
         }

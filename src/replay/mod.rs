@@ -76,4 +76,6 @@ pub trait Peer {
 }
 
 #[cfg(test)]
+mod server_tests;
+#[cfg(test)]
 mod tests;

@@ -137,7 +137,8 @@ impl Stage {
                     on = Some(life.cancel.filter(|cancel| *cancel < at).unwrap_or(life.asked));
                 }
             } else if matches!(role(line), Role::Progress | Role::TokenProgress)
-                && let Some(token) = line.message.marks.raw(Mark::ProgressToken).or_else(|| line.message.marks.raw(Mark::Token))
+                && let Some(token) =
+                    line.message.marks.raw(Mark::ProgressToken).or_else(|| line.message.marks.raw(Mark::Token))
                 && let Some(asked) = tokens.get(token)
             {
                 on = Some(*asked);
@@ -151,7 +152,9 @@ impl Stage {
         for event in &script.recording.others {
             match &event.what {
                 What::Happening(Happening::Closed { from: Side::Client, .. }) => break,
-                What::Happening(Happening::Closed { from: Side::Server, by: Party::Server, .. } | Happening::Exited { .. }) => {
+                What::Happening(
+                    Happening::Closed { from: Side::Server, by: Party::Server, .. } | Happening::Exited { .. },
+                ) => {
                     let before = lines.iter().rposition(|line| line.from == Side::Client && line.seq < event.seq);
                     self.closes_after = before.map(|line| (line, event.at - lines[line].at));
                     break;
@@ -219,7 +222,8 @@ impl Stage {
                 FaultEnd::Drop => return,
                 FaultEnd::Disconnect => return self.push(now, Cue::Disconnect),
                 FaultEnd::Error(code) => {
-                    return self.push(now, answer(&id, &format!(r#"{{"code":{code},"message":"rpctap replay: --fault"}}"#)));
+                    return self
+                        .push(now, answer(&id, &format!(r#"{{"code":{code},"message":"rpctap replay: --fault"}}"#)));
                 }
             }
         }
@@ -237,7 +241,8 @@ impl Stage {
             return;
         };
         let asked = self.script.lives[found.life].asked;
-        let token = [Mark::RequestProgressToken, Mark::WorkDoneToken].iter().find_map(|mark| line.message.marks.raw(*mark));
+        let token =
+            [Mark::RequestProgressToken, Mark::WorkDoneToken].iter().find_map(|mark| line.message.marks.raw(*mark));
         self.lives.insert(id.canonical(), found.life);
         self.live.insert(found.life, (id, token.map(str::to_string)));
         if !found.again {
@@ -246,7 +251,10 @@ impl Stage {
         }
         self.said.remove(&found.life);
         // The recording has no more of these: only what answers the request itself is said again.
-        self.notes.push(format!("{}: asked more often than recorded; the last answer is given again", self.script.lives[found.life].words()));
+        self.notes.push(format!(
+            "{}: asked more often than recorded; the last answer is given again",
+            self.script.lives[found.life].words()
+        ));
         for at in self.hanging.get(&Some(asked)).cloned().unwrap_or_default() {
             if self.answer_of.get(&at) == Some(&found.life) {
                 self.say(at, now, Some(asked), true);
@@ -265,7 +273,10 @@ impl Stage {
         }
         // The first of this method that has not been played.
         let played = &self.played;
-        let next = self.client_notices.get(line.message.method()).and_then(|lines| lines.iter().find(|at| !played.contains(at)));
+        let next = self
+            .client_notices
+            .get(line.message.method())
+            .and_then(|lines| lines.iter().find(|at| !played.contains(at)));
         if let Some(at) = next.copied() {
             self.play(at, now, None);
         }
@@ -279,7 +290,8 @@ impl Stage {
         let now_open: Vec<(usize, Micros)> = {
             let played = &self.played;
             let gates = &self.gates;
-            let is_open = |line: usize| gates.get(&line).is_none_or(|gates| gates.iter().all(|gate| played.contains(gate)));
+            let is_open =
+                |line: usize| gates.get(&line).is_none_or(|gates| gates.iter().all(|gate| played.contains(gate)));
             let (open, shut) = std::mem::take(&mut self.gated).into_iter().partition(|(line, _)| is_open(*line));
             self.gated = shut;
             open
@@ -370,7 +382,8 @@ impl Stage {
                 let live_token = live_token.clone()?;
                 about = Some(id.clone());
                 text = rewrite(&text, &mut |path, _| {
-                    (is_at(path, &["params", "progressToken"]) || is_at(path, &["params", "token"])).then(|| live_token.clone())
+                    (is_at(path, &["params", "progressToken"]) || is_at(path, &["params", "token"]))
+                        .then(|| live_token.clone())
                 })?;
             }
         }

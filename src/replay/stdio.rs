@@ -62,9 +62,9 @@ pub fn serve(
         for note in stage.notes() {
             tell(&note);
         }
-        let mut wait = stage.next_due().map_or(Duration::from_secs(3600), |due| {
-            Duration::from_micros((due - stamper.now()).max(0) as u64)
-        });
+        let mut wait = stage
+            .next_due()
+            .map_or(Duration::from_secs(3600), |due| Duration::from_micros((due - stamper.now()).max(0) as u64));
         if let Some(peer) = &mut forward.peer {
             while let Some(heard) = peer.hear(Duration::ZERO) {
                 if let HeardWhat::Bytes(bytes) = heard.what {
