@@ -36,7 +36,9 @@ pub fn migrate(conn: &mut Connection) -> Tried<()> {
 
 /// The schema's number, once it is sure that the file is ours and not from a later rpctap.
 pub fn check(conn: &Connection) -> Tried<i64> {
-    let version = schema_of(conn)?;
+    // One snapshot: another first start may be between its steps.
+    let conn = conn.unchecked_transaction()?;
+    let version = schema_of(&conn)?;
     let application: i32 = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
     if application != APPLICATION_ID && (version != 0 || tables != 0) {
