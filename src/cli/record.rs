@@ -102,11 +102,13 @@ pub fn tell(line: &str) {
 
 /// What the user must know of how the recording ended: nothing, if all went well.
 pub fn tell_ending(ending: &Ending) {
-    if ending.lost.records > 0 {
+    if ending.lost.records > 0 && !ending.told_of_loss {
         let lost = &ending.lost;
         tell(&format!("{} pieces of traffic ({} bytes) were not recorded: {}", lost.records, lost.bytes, lost.why));
     }
-    if let Some((path, bytes)) = &ending.left {
+    if let Some((path, bytes)) = &ending.left
+        && !ending.told_of_wait
+    {
         tell(&format!("{bytes} bytes wait in {} and are taken in by the next start", path.display()));
     }
 }

@@ -1,7 +1,6 @@
 //! What the forwarding threads hand over: raw chunks and notes, in the order they happened.
 //!
-//! Comes in: records (channel, kind, time, bytes), appended by the threads that forward, after they have
-//! forwarded. Goes out: stretches of records, taken by the one thread that owns the store. The buffer is bounded
+//! Comes in: records (channel, kind, time, bytes), from the threads that forward. Goes out: stretches of records, taken by the one thread that owns the store. The buffer is bounded
 //! in bytes; what it cannot hold spills to a [`Spool`] beside the store, and only when the disk refuses that too
 //! are records counted as lost. No wake-up per record: the reader looks by itself every few milliseconds.
 
@@ -12,7 +11,7 @@ use std::time::Duration;
 
 use super::redact::Veil;
 use super::spool::{Reading, Spool};
-use super::{Micros, Sink};
+use super::{Micros, Sink, Stamper};
 
 /// The buffer's bound. Twice this (one half fills while the other is written) and a load for SQLite make the
 /// memory of a busy tap.
@@ -106,18 +105,12 @@ impl Tape {
         Arc::new(Tape { state: Mutex::new(state), news: Condvar::new(), room: Condvar::new() })
     }
 
-    /// Appends without ever waiting for the reader: a full buffer spills at once.
-    pub fn append(&self, kind: u8, channel: u64, at: Micros, bytes: &[u8]) {
-        let mut state = self.lock();
-        if state.is_full(bytes.len()) {
-            state.spill(io_reason);
-        }
-        self.push(state, kind, channel, at, bytes);
-    }
-
-    /// Appends; a full buffer first gives a healthy reader a moment to swap it, since a spill takes as long. For
-    /// threads that forward one stream only.
-    pub fn append_patiently(&self, kind: u8, channel: u64, at: Micros, bytes: &[u8]) {
+    /// Puts a copy of a chunk on the tape before it is passed on: an answer can then never stand before what it
+    /// answers, nor an earlier time after a later one. A full buffer first gives a healthy reader a moment to swap
+    /// it, since a spill takes as long. Gives whether the reader is to be woken, by [`Tape::tell`], once the chunk is
+    /// out. For threads that forward one stream only.
+    #[must_use]
+    pub fn note(&self, kind: u8, channel: u64, stamper: &Stamper, bytes: &[u8]) -> bool {
         let mut state = self.lock();
         if state.is_full(bytes.len()) {
             if state.healthy && !state.off {
@@ -130,25 +123,24 @@ impl Tape {
                 state.spill(io_reason);
             }
         }
-        self.push(state, kind, channel, at, bytes);
+        state.push(kind, channel, stamper.now(), bytes)
     }
 
-    fn push(&self, mut state: MutexGuard<'_, State>, kind: u8, channel: u64, at: Micros, bytes: &[u8]) {
-        if state.off {
-            return;
-        }
+    /// Wakes the reader.
+    pub fn tell(&self) {
+        self.news.notify_one();
+    }
+
+    /// Appends without ever waiting for the reader: a full buffer spills at once.
+    pub fn append(&self, kind: u8, channel: u64, at: Micros, bytes: &[u8]) {
+        let mut state = self.lock();
         if state.is_full(bytes.len()) {
-            state.lost.records += 1;
-            state.lost.bytes += bytes.len() as u64;
-            state.lost_at = at;
-            return;
+            state.spill(io_reason);
         }
-        state.tell_lost(at);
-        let before = state.buffer.len();
-        state.put(kind, channel, at, bytes);
-        if state.parked || (before < EARLY_BYTES && state.buffer.len() >= EARLY_BYTES) {
-            drop(state);
-            self.news.notify_one();
+        let wake = state.push(kind, channel, at, bytes);
+        drop(state);
+        if wake {
+            self.tell();
         }
     }
 
@@ -311,6 +303,23 @@ impl State {
         self.closed || !self.buffer.is_empty() || self.has_backlog()
     }
 
+    /// Takes a record, or counts it as lost. Gives whether the reader should be woken.
+    fn push(&mut self, kind: u8, channel: u64, at: Micros, bytes: &[u8]) -> bool {
+        if self.off {
+            return false;
+        }
+        if self.is_full(bytes.len()) {
+            self.lost.records += 1;
+            self.lost.bytes += bytes.len() as u64;
+            self.lost_at = at;
+            return false;
+        }
+        self.tell_lost(at);
+        let before = self.buffer.len();
+        self.put(kind, channel, at, bytes);
+        self.parked || (before < EARLY_BYTES && self.buffer.len() >= EARLY_BYTES)
+    }
+
     /// Puts a record where others are missing.
     fn tell_lost(&mut self, at: Micros) {
         if self.lost.records > 0 {
@@ -442,7 +451,7 @@ mod tests {
             if channel % 2 == 0 {
                 tape.append(0, channel, 0, &chunk);
             } else {
-                tape.append_patiently(0, channel, 0, &chunk);
+                let _ = tape.note(0, channel, &Stamper::start(), &chunk);
             }
         }
         assert!(std::fs::metadata(&path).unwrap().len() > 30 * 1024 * 1024);
@@ -512,7 +521,7 @@ mod tests {
         tape.append(0, 1, 0, b"x");
         tape.switch_off();
         tape.append(0, 1, 0, b"x");
-        tape.append_patiently(0, 1, 0, &vec![0; TAPE_BYTES]);
+        assert!(!tape.note(0, 1, &Stamper::start(), &vec![0; TAPE_BYTES]));
         assert_eq!((tape.waiting(), tape.lost()), (0, Lost::default()));
     }
 }

@@ -17,7 +17,7 @@ use super::spooled::{Revive, take_in_left_behind};
 use super::{Store, Writer};
 use crate::error::{Doing, Result};
 use crate::event::redact::Redacting;
-use crate::event::tape::{Lost, Spill, Stretch, Tape, Transcriber, transcribe};
+use crate::event::tape::{Lost, Spill, Tape, Transcriber, records, transcribe};
 use crate::event::{Session, SessionKey, Sink};
 
 /// How long records gather before they are written: well within the 50 ms that may be lost to a kill.
@@ -92,6 +92,9 @@ pub struct Ending {
     pub left: Option<(PathBuf, u64)>,
     /// The store's number for the session.
     pub number: Option<u32>,
+    /// The user has already heard that something is missing, or that something waits.
+    pub told_of_loss: bool,
+    pub told_of_wait: bool,
 }
 
 pub struct Recorder {
@@ -104,7 +107,9 @@ impl Recorder {
         let tape = Arc::clone(&recording.tape);
         let thread = thread::Builder::new()
             .name("recorder".to_string())
-            .spawn(move || Work { recording, door: None, tries: 0, told: false }.run())
+            .spawn(move || {
+                Work { recording, door: None, tries: 0, kept: 0, in_hand: 0, told: false, told_of_loss: false }.run()
+            })
             .doing("starting the recorder")?;
         Ok(Recorder { thread, tape })
     }
@@ -143,7 +148,12 @@ struct Work {
     door: Option<Door>,
     /// How often in a row the store has refused.
     tries: u32,
+    /// Bytes of the stretch it refused that are safe in the spool.
+    kept: u64,
+    /// Bytes of it that are only in memory.
+    in_hand: u64,
     told: bool,
+    told_of_loss: bool,
 }
 
 impl Work {
@@ -168,8 +178,12 @@ impl Work {
                 tape.wait(GATHER, IDLE);
             }
             match self.step(&tape, &mut raw) {
-                Ok(()) if tape.is_closed() && tape.waiting() == 0 => break,
-                Ok(()) => self.recovered(&tape),
+                Ok(()) => {
+                    self.recovered(&tape);
+                    if tape.is_closed() && tape.waiting() == 0 {
+                        break;
+                    }
+                }
                 Err(refusal) if refusal.passing => self.refused(&tape, &refusal),
                 Err(refusal) => {
                     (self.recording.tell)(&format!("{refusal}; traffic goes on, nothing is recorded"));
@@ -188,6 +202,7 @@ impl Work {
         }
         let Some(door) = &mut self.door else { return Ok(()) };
         door.writer().try_commit()?;
+        (self.kept, self.in_hand) = (0, 0);
         loop {
             let Some(stretch) = tape.next(raw).map_err(Refusal::from)? else { return Ok(()) };
             transcribe(raw, self.recording.transcriber.as_mut(), door.sink());
@@ -195,7 +210,9 @@ impl Work {
                 door.writer().note_taken(&spool, self.recording.session, stretch.end);
             }
             if let Err(refusal) = door.writer().try_commit() {
-                keep(tape, stretch, raw, &refusal, &self.recording.tell);
+                // When the disk refuses it too it is still in memory, and tried again.
+                self.kept = tape.keep(stretch, raw).map_or(0, |()| stretch.end - stretch.start);
+                self.in_hand = raw.len() as u64 - self.kept.min(raw.len() as u64);
                 return Err(refusal);
             }
             tape.done(stretch.end);
@@ -231,8 +248,14 @@ impl Work {
         if self.tries == TRIES_BEFORE_TELLING && !self.told {
             self.told = true;
             tape.spill_now();
-            let place = tape.spool().map_or("in memory".to_string(), |(_, path)| format!("in {}", path.display()));
-            (self.recording.tell)(&format!("{refusal}; traffic goes on, the recording waits {place}"));
+            let rest = match (tape.spool(), tape.lost().why.as_str()) {
+                (Some((_, path)), "") => format!("the recording waits in {} and is taken in later", path.display()),
+                (_, why) => {
+                    self.told_of_loss = true;
+                    format!("the recording will have a gap: {why}")
+                }
+            };
+            (self.recording.tell)(&format!("{refusal}; traffic goes on, {rest}"));
         }
     }
 
@@ -256,7 +279,13 @@ impl Work {
             redacting.finish();
             safe &= redacting.inner().try_commit().is_ok();
         }
-        let mut ending = Ending { lost: tape.lost(), left: None, number: self.recording.heading.number };
+        let mut ending = Ending {
+            lost: tape.lost(),
+            left: None,
+            number: self.recording.heading.number,
+            told_of_loss: self.told_of_loss,
+            told_of_wait: self.told,
+        };
         if safe {
             if let (Some((spool, _)), Some(door)) = (tape.spool(), &mut self.door) {
                 tape.remove_spool();
@@ -265,41 +294,34 @@ impl Work {
             return ending;
         }
         tape.spill_now();
-        match tape.spool() {
-            Some((_, path)) if !self.recording.heading.veiled => {
-                ending.left = Some((path.clone(), std::fs::metadata(&path).map_or(0, |found| found.len())));
-            }
-            // A veiled spool is unreadable once we are gone.
-            Some(_) => {
-                while let Ok(Some(_)) = tape.next(raw) {
-                    count_lost(raw, &mut ending.lost, "the store refused until the end");
-                }
-                tape.remove_spool();
-            }
-            None => {}
+        let veiled = self.recording.heading.veiled;
+        if self.in_hand > 0 {
+            ending.lost.records += 1;
+            ending.lost.bytes += self.in_hand;
+            ending.lost.why = "the store refused until the end".to_string();
         }
+        let mut left = 0;
         while let Ok(Some(stretch)) = tape.next(raw) {
-            if !stretch.spooled {
-                count_lost(raw, &mut ending.lost, "neither the store nor the disk beside it could be written");
+            // A veiled spool is unreadable once we are gone.
+            if stretch.spooled && !veiled {
+                left += stretch.end - stretch.start;
+            } else {
+                count_lost(raw, &mut ending.lost, "the store refused until the end");
             }
+        }
+        match tape.spool() {
+            Some((_, path)) if left > 0 || self.kept > 0 => ending.left = Some((path, left + self.kept)),
+            Some(_) => tape.remove_spool(),
+            None => {}
         }
         ending
     }
 }
 
 fn count_lost(raw: &[u8], lost: &mut Lost, why: &str) {
-    for record in crate::event::tape::records(raw) {
+    for record in records(raw) {
         lost.records += 1;
         lost.bytes += record.bytes.len() as u64;
     }
     lost.why = why.to_string();
-}
-
-/// A stretch the store refused is put on disk; when that fails too it is still in memory, and tried again.
-fn keep(tape: &Tape, stretch: Stretch, raw: &[u8], refusal: &Refusal, tell: &dyn Fn(&str)) {
-    if let Err(cause) = tape.keep(stretch, raw)
-        && !refusal.passing
-    {
-        tell(&format!("keeping what the store refused: {cause}"));
-    }
 }

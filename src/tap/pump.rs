@@ -1,4 +1,4 @@
-//! One direction of one stream: read, write on, note on the tape.
+//! One direction of one stream: read, copy to the tape, write on.
 //!
 //! Comes in: two file descriptors and a tape. Goes out: what ended the stream. Plain blocking calls: the thread that
 //! reads is the thread that writes, so that a byte is out before anything else looks at it, and a reader that is slow
@@ -67,10 +67,13 @@ pub fn pump(mut from: &File, to: &File, tape: &Tape, kind: u8, stamper: Stamper,
             }
             Err(_) => return Ended::Broken,
         };
-        let at = stamper.now();
         progress.state.store(WRITING, Ordering::Relaxed);
+        // The copy comes first only because an answer could overtake it on the tape; waking comes after.
+        let wake = tape.note(kind, 0, &stamper, &chunk[..len]);
         let written = write_on(to, &chunk[..len]);
-        tape.append_patiently(kind, 0, at, &chunk[..len]);
+        if wake {
+            tape.tell();
+        }
         progress.bytes.fetch_add(len as u64, Ordering::Relaxed);
         progress.state.store(READING, Ordering::Relaxed);
         if written.is_err() {

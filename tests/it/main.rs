@@ -2,3 +2,22 @@
 
 /// The doors between the rooms: who may use whom, and which packages stand where.
 mod doors;
+
+/// Whatever befalls the store, traffic goes on: a folder, no database, read-only, locked, a full disk.
+#[cfg(target_os = "linux")]
+mod faults;
+/// kill -9 at random points: what was committed is there, whole and in order.
+#[cfg(target_os = "linux")]
+mod kills;
+/// Servers for the other tests: this same binary, run again.
+#[cfg(unix)]
+mod peer;
+/// The official MCP SDK on both ends of a tap.
+#[cfg(unix)]
+mod real_peers;
+/// What a client sees of a server behind a tap: bytes, ends, signals, exit codes.
+#[cfg(target_os = "linux")]
+mod tap;
+/// Runs a tap for a test and reads what it kept.
+#[cfg(unix)]
+mod tapped;
