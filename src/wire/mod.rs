@@ -7,6 +7,8 @@
 
 pub mod content_length;
 mod header;
+pub mod http1;
+pub mod http_head;
 pub mod lines;
 pub mod sniff;
 pub mod sse;
