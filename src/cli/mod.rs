@@ -4,8 +4,13 @@
 //! that prints, and the only one that knows all the others; nobody uses it. Exit codes: 0 clean, 1 findings,
 //! 2 trouble; a tap ends as its child did.
 
+pub mod analyze;
+pub mod chart;
+pub mod evidence;
 pub mod formats;
 pub mod import;
+pub mod judging;
+pub mod limits;
 pub mod open;
 pub mod place;
 pub mod proxy;
@@ -14,6 +19,7 @@ pub mod recording;
 pub mod replay;
 pub mod revive;
 pub mod sessions;
+pub mod terminal;
 
 use std::process::ExitCode;
 
@@ -31,6 +37,8 @@ pub struct Cli {
 /// To add a command: its file, a variant here, a line in [`Cli::run`].
 #[derive(Subcommand)]
 enum Command {
+    Analyze(Box<analyze::Analyze>),
+    Chart(Box<chart::Chart>),
     Proxy(proxy::Proxy),
     Import(import::Import),
     Formats(formats::Formats),
@@ -43,6 +51,8 @@ enum Command {
 impl Cli {
     pub fn run(self) -> Result<ExitCode> {
         match self.command {
+            Command::Analyze(command) => command.run(),
+            Command::Chart(command) => command.run(),
             Command::Proxy(command) => command.run(),
             Command::Import(command) => command.run(),
             Command::Formats(command) => command.run(),

@@ -157,7 +157,7 @@ fn draw_row(picture: &mut Picture, row: &Row, time: &TimeAxis, y: f64) {
                 Some(answer) if answer > cancel => bar(picture, cancel, answer, Ink::Cancel),
                 Some(_) => {}
                 // Nothing followed; whether it had to is for the verdict.
-                None => picture.dashes((cancel, y + ROW / 2.0), (time.right, y + ROW / 2.0), Ink::Cancel, 1.0),
+                None => picture.line(vec![(cancel, y + ROW / 2.0), (time.right, y + ROW / 2.0)], Ink::Cancel, 0.7),
             }
             picture.dot(cancel, y + ROW / 2.0, 3.0, Ink::Cancel);
         }

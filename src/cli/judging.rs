@@ -1,0 +1,233 @@
+//! Reads sessions through the analyzer, the gauges and the choosers of what charts show, in one pass.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::open::{self, Place, Reader};
+use super::place::StorePlace;
+use super::sessions::open_with_spools;
+use crate::error::{Error, Result};
+use crate::event::{Bodies, Event, Session, SessionKey, Side};
+use crate::exchange::gauge::{Gauge, GaugeReader};
+use crate::finding::{Analyzer, Options};
+use crate::import;
+use crate::report::chart::Rows;
+use crate::report::peers::Peers;
+use crate::report::{Report, Told};
+
+/// Sessions that keep their curves and rows; of older ones in a long store only the figures are kept.
+const MOST_WITH_CURVES: usize = 200;
+
+/// What to read and how: flattened into `analyze` and `chart`.
+#[derive(clap::Args, Debug, Clone)]
+pub struct Subject {
+    /// Stores, recordings, folders of them, or `-` [default: the user's store]
+    #[arg(value_name = "STORE or RECORDING")]
+    pub paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub place: StorePlace,
+    /// Only this session: its number, its name, or `last`
+    #[arg(long, value_name = "SESSION")]
+    pub session: Option<String>,
+    /// Read recordings as this format (see `rpctap formats`) [default: recognised from the content]
+    #[arg(long, value_name = "FORMAT")]
+    pub input_format: Option<String>,
+    /// Who sent the messages of a log that does not say: `client` or `server`
+    #[arg(long, value_name = "SIDE", value_parser = side)]
+    pub direction: Option<Side>,
+    /// Read a number out of responses, as NAME=METHOD[:TOOL]#/json/pointer; may be given several times
+    #[arg(long, value_name = "GAUGE", value_parser = Gauge::parse)]
+    pub gauge: Vec<Gauge>,
+    /// Say when the leaks use up a pool of this many connections or workers
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub pool: Option<u64>,
+}
+
+fn side(word: &str) -> std::result::Result<Side, String> {
+    match word {
+        "client" | "c2s" => Ok(Side::Client),
+        "server" | "s2c" => Ok(Side::Server),
+        _ => Err("it is `client` or `server`".to_string()),
+    }
+}
+
+impl Subject {
+    /// Reads and judges everything named.
+    pub fn judge(&self, options: &Options) -> Result<Report> {
+        let paths = if self.paths.is_empty() { vec![self.place.path()?] } else { self.paths.clone() };
+        let is_store = matches!(paths.as_slice(), [path] if matches!(Place::of(path), Place::Store(_)));
+        if is_store {
+            // Also takes in what a dead tap has left beside it.
+            drop(open_with_spools(&paths[0])?);
+        } else if self.paths.is_empty() && !paths[0].exists() {
+            return Err(Error::new(format!(
+                "there is no store at {} yet; record something with `rpctap record -- SERVER`, or name a recording",
+                paths[0].display()
+            )));
+        }
+        let mut judging = Judging::new(options, &self.gauge, is_store, &paths);
+        let remarks =
+            open::read(&paths, self.session.as_deref().filter(|_| is_store), &self.import_options(), &mut judging)?;
+        let mut sessions = judging.finish();
+        if let (Some(wanted), false) = (&self.session, is_store) {
+            sessions = pick(sessions, wanted)?;
+        }
+        let source = (!self.paths.is_empty() || self.place.store.is_some())
+            .then(|| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" "));
+        Ok(Report { source, is_store, sessions, pool: self.pool, remarks })
+    }
+
+    pub fn import_options(&self) -> import::Options {
+        import::Options { format: self.input_format.clone(), direction: self.direction, ..Default::default() }
+    }
+}
+
+/// One session of a recording, by its place in it, its name, or `last`.
+fn pick(mut sessions: Vec<Told>, wanted: &str) -> Result<Vec<Told>> {
+    let by_number = wanted.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+    let place = match wanted {
+        "last" => sessions.len().checked_sub(1),
+        name => sessions
+            .iter()
+            .position(|told| told.judged.session.name == name)
+            .or(by_number.filter(|place| *place < sessions.len())),
+    };
+    match place {
+        Some(place) => Ok(vec![sessions.swap_remove(place)]),
+        None => Err(Error::new(format!(
+            "there is no session {wanted:?} in it: it has {} (by place 1 to {0}, or by name)",
+            sessions.len()
+        ))),
+    }
+}
+
+/// Everything that looks at one session's events.
+struct Running {
+    place: usize,
+    session: Session,
+    analyzer: Analyzer,
+    gauges: GaugeReader,
+    peers: Peers,
+    rows: Rc<RefCell<Rows>>,
+    events: u64,
+}
+
+struct Judging<'a> {
+    options: &'a Options,
+    gauges: &'a [Gauge],
+    is_store: bool,
+    running: HashMap<SessionKey, Running>,
+    /// The session of the last event: most recordings have one at a time.
+    begun: usize,
+    done: Vec<(usize, Told)>,
+    bar: ProgressBar,
+    seen: u64,
+}
+
+impl<'a> Judging<'a> {
+    fn new(options: &'a Options, gauges: &'a [Gauge], is_store: bool, paths: &[PathBuf]) -> Judging<'a> {
+        Judging {
+            options,
+            gauges,
+            is_store,
+            running: HashMap::new(),
+            begun: 0,
+            done: Vec::new(),
+            bar: progress(paths),
+            seen: 0,
+        }
+    }
+
+    fn settle(&mut self, key: SessionKey) {
+        let Some(running) = self.running.remove(&key) else { return };
+        if running.events == 0 && !self.is_store {
+            return;
+        }
+        let mut judged = running.analyzer.finish(None);
+        judged.series.take_gauges(running.gauges.finish());
+        let number = self.is_store.then_some(running.session.key);
+        let mut told = Told::new(number, judged, running.rows.take(), running.peers);
+        told.place = running.place;
+        self.done.push((running.place, told));
+        if self.done.len() > MOST_WITH_CURVES {
+            let place = self.done.len() - 1 - MOST_WITH_CURVES;
+            self.done[place].1.forget_curves();
+        }
+    }
+
+    fn finish(mut self) -> Vec<Told> {
+        let mut keys: Vec<SessionKey> = self.running.keys().copied().collect();
+        keys.sort_by_key(|key| self.running[key].place);
+        for key in keys {
+            self.settle(key);
+        }
+        self.bar.finish_and_clear();
+        self.done.sort_by_key(|(place, _)| *place);
+        self.done.into_iter().map(|(_, told)| told).collect()
+    }
+}
+
+impl Reader for Judging<'_> {
+    fn session(&mut self, session: &Session) {
+        if self.is_store {
+            // A store gives one session after another.
+            let open: Vec<SessionKey> = self.running.keys().copied().collect();
+            open.into_iter().for_each(|key| self.settle(key));
+        }
+        self.settle(session.key);
+        let running = Running {
+            place: self.begun,
+            session: session.clone(),
+            analyzer: Analyzer::new(session, self.options),
+            gauges: GaugeReader::new(self.gauges),
+            peers: Peers::default(),
+            rows: Rc::default(),
+            events: 0,
+        };
+        self.begun += 1;
+        self.running.insert(session.key, running);
+    }
+
+    fn event(&mut self, event: &Event, bodies: &mut dyn Bodies) {
+        self.seen += 1;
+        if self.seen.is_multiple_of(4096) {
+            self.bar.inc(4096);
+        }
+        let Some(running) = self.running.get_mut(&event.session) else { return };
+        running.events += 1;
+        running.peers.event(event);
+        running.gauges.event(event, bodies);
+        running.analyzer.event(event, bodies);
+    }
+}
+
+/// Shown only on a terminal, and only when the work takes a while.
+fn progress(paths: &[PathBuf]) -> ProgressBar {
+    let events = match paths {
+        [path] if matches!(Place::of(path), Place::Store(_)) => crate::store::Store::open_readonly(path)
+            .and_then(|store| store.sessions())
+            .map(|sessions| sessions.iter().map(|session| session.events).sum::<u64>())
+            .ok(),
+        _ => None,
+    };
+    let bar = match events {
+        Some(events) => ProgressBar::new(events),
+        None => ProgressBar::no_length(),
+    };
+    let shape = match events {
+        Some(_) => "  judging {bar:30} {pos}/{len} events, {eta} left",
+        None => "  judging {spinner} {pos} events, {elapsed}",
+    };
+    // indicatif draws on stderr, and not at all when that is no terminal.
+    bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(8));
+    if let Ok(style) = ProgressStyle::with_template(shape) {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(500));
+    bar
+}

@@ -1,0 +1,603 @@
+//! The report for a person: what was tapped, three headlines, then what carries them, then the way to see more.
+//!
+//! On a terminal there is colour and a table of methods; in a pipe plain lines. Everything from the wire is made
+//! safe on its way in.
+
+use std::fmt::Write;
+
+use anstyle::{AnsiColor, Effects, Style};
+
+use super::safe::{clip, pad, safe, width};
+use super::words::{count, counted, duration, percent};
+use super::{Look, Report, Told, growth_words, label, samples, servers, words};
+use crate::error::Result;
+use crate::event::{Micros, Side, Source};
+use crate::exchange::series::{LeakKind, View};
+use crate::exchange::trend::{self, Growth};
+use crate::exchange::{CancelEnd, CancelTarget, Outcome};
+use crate::finding::{Ended, Finding, MethodFacts, Severity};
+
+/// Sessions told in full; more become a table.
+const MOST_IN_FULL: usize = 3;
+/// Rows of a group before the rest is summed up.
+const MOST_ROWS: usize = 8;
+const MOST_FINDINGS: usize = 12;
+
+pub fn render(report: &Report, look: Look) -> Result<String> {
+    let mut page = Page { out: String::new(), look };
+    if report.sessions.is_empty() {
+        page.line("no sessions: nothing has been recorded here yet");
+        page.line("  rpctap record -- SERVER ARGS…     put this before any stdio JSON-RPC server");
+    } else if report.sessions.len() <= MOST_IN_FULL {
+        for (place, told) in report.sessions.iter().enumerate() {
+            if place > 0 {
+                page.line("");
+            }
+            page.session(told, report);
+        }
+        if report.sessions.len() > 1 {
+            page.releases(&report.sessions);
+        }
+    } else {
+        page.many(report);
+    }
+    for remark in &report.remarks {
+        page.line(&format!("note: {}", safe(remark)));
+    }
+    Ok(page.out)
+}
+
+struct Page {
+    out: String,
+    look: Look,
+}
+
+const HEADING: Style = Style::new().effects(Effects::BOLD);
+const QUIET: Style = Style::new().effects(Effects::DIMMED);
+
+fn severity_style(severity: Severity) -> Style {
+    let colour = match severity {
+        Severity::Leak => AnsiColor::Red,
+        Severity::Violation => AnsiColor::Magenta,
+        Severity::Suspect => AnsiColor::Yellow,
+        Severity::Info => AnsiColor::Cyan,
+    };
+    Style::new().fg_color(Some(colour.into())).effects(Effects::BOLD)
+}
+
+impl Page {
+    fn line(&mut self, text: &str) {
+        self.out.push_str(text);
+        self.out.push('\n');
+    }
+
+    fn painted(&self, text: &str, style: Style) -> String {
+        if self.look.colour { format!("{style}{text}{style:#}") } else { text.to_string() }
+    }
+
+    fn columns(&self) -> usize {
+        self.look.columns.unwrap_or(120).clamp(60, 160)
+    }
+
+    /// Text that may be long, broken at spaces, indented.
+    fn wrapped(&mut self, indent: usize, text: &str) {
+        let room = self.columns().saturating_sub(indent).max(30);
+        let mut line = String::new();
+        for word in text.split(' ') {
+            if !line.is_empty() && width(&line) + 1 + width(word) > room {
+                let _ = writeln!(self.out, "{}{line}", " ".repeat(indent));
+                line.clear();
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        let _ = writeln!(self.out, "{}{line}", " ".repeat(indent));
+    }
+
+    fn headline(&mut self, name: &str, number: u64, bad: Option<Severity>, said: &str) {
+        let number = format!("{:>7}", count(number));
+        let number = match bad {
+            Some(severity) => self.painted(&number, severity_style(severity)),
+            None => number,
+        };
+        let name = self.painted(&pad(name, 19), HEADING);
+        let said = safe(said);
+        if 29 + width(&said) <= self.columns() {
+            self.line(&format!("{name}{number}  {said}"));
+        } else {
+            self.line(&format!("{name}{number}"));
+            self.wrapped(4, &said);
+        }
+    }
+
+    fn session(&mut self, told: &Told, report: &Report) {
+        self.tapped(told);
+        self.line("");
+        self.orphaned(told);
+        self.cancels(told);
+        self.leaks(told, report.pool);
+        self.findings(told);
+        self.methods(told);
+        self.notes(told);
+        self.more(told, report);
+    }
+
+    fn tapped(&mut self, told: &Told) {
+        let judged = &told.judged;
+        let name = self.painted(&clip(&judged.session.name, 80), HEADING);
+        let how = match &judged.session.source {
+            Source::Stdio => "recorded from".to_string(),
+            Source::Http => "proxied to".to_string(),
+            Source::Import(format) => format!("read as {format} from"),
+        };
+        let number = told.number.map_or(String::new(), |number| format!("session {number}: "));
+        self.line(&format!("{number}{name}  {} {}", safe(&how), clip(&judged.session.target, 90)));
+        let mut facts = vec![judged.protocol.dialect.words()];
+        if let (Some(written), None) = (&judged.protocol.version, judged.protocol.dialect.version()) {
+            facts[0] += &format!(" {}", clip(written, 24));
+        }
+        let program = |program: &super::peers::Program| clip(&program.words(), 40);
+        match (&told.peers.client, &told.peers.server) {
+            (Some(client), Some(server)) => facts.push(format!("{} → {}", program(client), program(server))),
+            (None, Some(server)) => facts.push(format!("server {}", program(server))),
+            (Some(client), None) => facts.push(format!("client {}", program(client))),
+            (None, None) => {}
+        }
+        let asked = [Side::Client, Side::Server].map(|side| judged.outcomes(side).total());
+        facts.push(match asked {
+            [client, 0] => counted(client, "request", "requests"),
+            [client, server] => format!("{} requests by the client, {} by the server", count(client), count(server)),
+        });
+        if let (true, Some(first), Some(last)) = (judged.session.knows.times, judged.first_at, judged.last_at) {
+            facts.push(format!("{} from {}", duration(last - first), words::date_time(first)));
+        }
+        facts.push(
+            match judged.ended {
+                Ended::No => "no end on record",
+                Ended::ByClient(_) => "ended by the client",
+                Ended::ByServer(_) => "ended by the server",
+            }
+            .to_string(),
+        );
+        let facts = facts.join(" · ");
+        self.wrapped(0, &facts);
+    }
+
+    fn orphaned(&mut self, told: &Told) {
+        let hanging = told.hanging();
+        let all = told.judged.requests();
+        let said = match (hanging, all) {
+            (_, 0) => "no requests".to_string(),
+            (0, _) => {
+                let waiting: u64 = told.judged.outcomes.iter().map(|outcomes| outcomes.get(Outcome::InFlight)).sum();
+                match waiting {
+                    0 => "none was left hanging".to_string(),
+                    some => format!("none was left hanging; {} still in flight at the end", count(some)),
+                }
+            }
+            _ => format!("left hanging, of {} ({})", counted(all, "request", "requests"), percent(hanging, all)),
+        };
+        let bad = (hanging > 0).then(|| {
+            let proven = |finding: &&Finding| finding.severity == Severity::Leak;
+            if told.judged.findings.iter().any(|finding| proven(&finding)) { Severity::Leak } else { Severity::Suspect }
+        });
+        self.headline("Orphaned requests", hanging, bad, &said);
+        let mut groups: Vec<&MethodFacts> =
+            told.judged.methods.iter().filter(|method| method.outcomes.sum(Outcome::was_left_hanging) > 0).collect();
+        groups.sort_by_key(|method| std::cmp::Reverse(method.outcomes.sum(Outcome::was_left_hanging)));
+        for method in groups.iter().take(MOST_ROWS) {
+            let ends: Vec<String> = method
+                .outcomes
+                .iter()
+                .filter(|(outcome, _)| outcome.was_left_hanging())
+                .map(|(outcome, number)| format!("{} {}", count(number), outcome.name()))
+                .collect();
+            let of = format!("{}, of {}", ends.join(", "), count(method.count));
+            let name = who(method.asked_by, &label(&method.method, method.tool.as_deref()));
+            let number = count(method.outcomes.sum(Outcome::was_left_hanging));
+            self.line(&format!("{number:>26}  {}  {of}", clip(&name, 60)));
+        }
+        self.rest(groups.len());
+    }
+
+    fn rest(&mut self, shown: usize) {
+        if shown > MOST_ROWS {
+            self.line(&format!("{:26}  and {} more", "", shown - MOST_ROWS));
+        }
+    }
+
+    fn cancels(&mut self, told: &Told) {
+        let cancels = &told.judged.cancels;
+        let unresolved = told.unresolved_cancels();
+        let total = cancels.total();
+        let said = match total {
+            0 => "no cancel was sent".to_string(),
+            _ => format!("came to nothing, of {}", counted(total, "cancel", "cancels")),
+        };
+        let wrong = told
+            .judged
+            .findings
+            .iter()
+            .find(|finding| finding.rule.name.starts_with("cancel") && finding.severity >= Severity::Suspect);
+        let bad = wrong.map(|finding| finding.severity).filter(|_| unresolved > 0);
+        self.headline("Unresolved cancels", unresolved, bad, &said);
+        if total == 0 {
+            return;
+        }
+        for verdict in &cancels.verdicts {
+            let text = format!(
+                "{} {}: {} in {}{}{}",
+                count(verdict.count),
+                verdict.end.name(),
+                verdict.judgement,
+                verdict.dialect.words(),
+                if verdict.consequence.is_empty() { "" } else { "; " },
+                verdict.consequence
+            );
+            self.wrapped(28, &text);
+        }
+        let settled: Vec<String> = CancelEnd::ALL
+            .into_iter()
+            .filter(|end| !matches!(end, CancelEnd::Silent | CancelEnd::Ignored) && cancels.end(*end) > 0)
+            .map(|end| format!("{} {}", count(cancels.end(end)), end.name()))
+            .collect();
+        if !settled.is_empty() {
+            let mut text = format!("the others: {}", settled.join(", "));
+            if let (true, Some(half), Some(nearly)) =
+                (told.judged.session.knows.times, cancels.settling.median(), cancels.settling.percentile(99.0))
+            {
+                text += &format!("; settled within {} (median), {} (99 %)", duration(half), duration(nearly));
+            }
+            self.wrapped(28, &text);
+        }
+        let odd: Vec<String> = CancelTarget::ALL
+            .into_iter()
+            .filter(|target| *target != CancelTarget::Open && cancels.target(*target) > 0)
+            .map(|target| format!("{} {}", count(cancels.target(target)), target_words(target)))
+            .collect();
+        if !odd.is_empty() {
+            self.wrapped(28, &format!("of them {}", odd.join(", ")));
+        }
+    }
+
+    fn leaks(&mut self, told: &Told, pool: Option<u64>) {
+        let leaked = told.leaked();
+        let judged = &told.judged;
+        let growing = judged.trend.growth == Growth::Growing;
+        let bad = (leaked > 0 || growing).then_some(Severity::Leak);
+        let said = match (leaked, judged.trend.growth) {
+            (0, Growth::None | Growth::TooShort) => "nothing leaked that the wire shows".to_string(),
+            _ => growth_words::sentence(judged),
+        };
+        self.headline("Leaked work", leaked, bad, &said);
+        if leaked > 0 {
+            let last = judged.series.points(View::Opened).pop();
+            let kinds: Vec<String> = LeakKind::ALL
+                .into_iter()
+                .filter_map(|kind| last.as_ref().map(|last| (kind, last.leaked[kind as usize])))
+                .filter(|(_, number)| *number > 0)
+                .map(|(kind, number)| format!("{} {}", count(number), kind.name()))
+                .collect();
+            self.wrapped(28, &kinds.join(", "));
+        }
+        if let Some(carriers) = growth_words::carriers(judged) {
+            self.wrapped(28, &safe(&carriers));
+        }
+        if let Some(size) = pool {
+            let forecast = trend::forecast(&judged.series, &judged.trend, size);
+            self.wrapped(28, &growth_words::pool(judged, size, &forecast));
+        }
+        for name in judged.series.gauge_names() {
+            let readings = judged.series.gauge(name);
+            let (Some((_, first)), Some(last)) = (readings.first(), judged.series.gauge_last(name)) else { continue };
+            let said = |value: f64| samples::value_words(name, value);
+            let moves = trend::correlation(&judged.series, name);
+            let moves = moves.map_or(String::new(), |r| format!(", correlation with the leak {r:.2}"));
+            self.wrapped(28, &format!("{}: {} → {}{moves}", safe(&samples::title(name)), said(*first), said(last)));
+        }
+    }
+
+    fn findings(&mut self, told: &Told) {
+        let findings = &told.judged.findings;
+        if findings.is_empty() {
+            return;
+        }
+        self.line("");
+        let title = self.painted("Findings", HEADING);
+        self.line(&title);
+        for (place, finding) in findings.iter().take(MOST_FINDINGS).enumerate() {
+            let severity = self.painted(&pad(finding.severity.name(), 9), severity_style(finding.severity));
+            let rule = self.painted(finding.rule.name, HEADING);
+            let on = finding.method.as_deref().map_or(String::new(), |method| {
+                let name = label(method, finding.tool.as_deref());
+                let name = finding.asked_by.map_or(name.clone(), |side| who(side, &name));
+                format!("  {}", clip(&name, 60))
+            });
+            self.line(&format!("{:>4}  {severity} {rule} × {}{on}", place + 1, count(finding.count)));
+            self.wrapped(16, &safe(&finding.sentence()));
+        }
+        if findings.len() > MOST_FINDINGS {
+            self.line(&format!("      and {} more (--format json has them all)", findings.len() - MOST_FINDINGS));
+        }
+    }
+
+    fn methods(&mut self, told: &Told) {
+        let methods = &told.judged.methods;
+        let timed = told.judged.session.knows.times;
+        if methods.is_empty() {
+            return;
+        }
+        self.line("");
+        let title = self.painted("Methods", HEADING);
+        self.line(&title);
+        let shown = methods.iter().take(MOST_ROWS);
+        if self.look.columns.is_none() {
+            for method in shown {
+                self.out.push_str("  ");
+                let line = method_line(method, timed);
+                self.line(&line);
+            }
+        } else {
+            let room = self.columns().saturating_sub(64).clamp(16, 60);
+            let head = format!(
+                "  {} {:>9} {:>9} {:>7} {:>9} {:>8} {:>9} {:>9}",
+                pad("method", room),
+                "requests",
+                "answered",
+                "failed",
+                "cancelled",
+                "hanging",
+                "median",
+                "99 %"
+            );
+            let head = self.painted(&head, QUIET);
+            self.line(&head);
+            for method in shown {
+                let outcomes = &method.outcomes;
+                let answered = outcomes.sum(Outcome::was_answered) - outcomes.get(Outcome::Failed);
+                let time = |micros: Option<Micros>| micros.filter(|_| timed).map_or("-".to_string(), duration);
+                let hanging = format!("{:>8}", count(outcomes.sum(Outcome::was_left_hanging)));
+                let hanging = match outcomes.sum(Outcome::was_left_hanging) {
+                    0 => hanging,
+                    _ => self.painted(&hanging, severity_style(Severity::Leak)),
+                };
+                let name = who(method.asked_by, &label(&method.method, method.tool.as_deref()));
+                self.line(&format!(
+                    "  {} {:>9} {:>9} {:>7} {:>9} {hanging} {:>9} {:>9}",
+                    pad(&name, room),
+                    count(method.count),
+                    count(answered),
+                    count(outcomes.get(Outcome::Failed)),
+                    count(outcomes.sum(Outcome::was_cancelled)),
+                    time(method.latency.median()),
+                    time(method.latency.percentile(99.0)),
+                ));
+            }
+        }
+        if methods.len() > MOST_ROWS {
+            self.line(&format!("  and {} more", methods.len() - MOST_ROWS));
+        }
+    }
+
+    fn notes(&mut self, told: &Told) {
+        if told.judged.notes.is_empty() {
+            return;
+        }
+        self.line("");
+        for note in &told.judged.notes {
+            self.wrapped(2, &format!("note: {}", safe(&note.text)));
+        }
+    }
+
+    /// Commands that can be copied: exact, for this source and session.
+    fn more(&mut self, told: &Told, report: &Report) {
+        self.line("");
+        let title = self.painted("To see more", HEADING);
+        self.line(&title);
+        let source = report.source.as_deref().map_or(String::new(), |source| format!(" {}", quoted(source)));
+        let mut commands = Vec::new();
+        if let Some(first) = told.judged.findings.first() {
+            if report.is_store {
+                let store = report.source.as_deref().map_or(String::new(), |path| format!(" --store {}", quoted(path)));
+                commands.push((
+                    format!("rpctap show {}{store} --finding 1", quoted(&told.handle())),
+                    "the events that prove it",
+                ));
+            }
+            commands.push((format!("rpctap explain {}", first.rule.name), "what the rule says, and what to do"));
+        }
+        let session = match report.sessions.len() {
+            1 => String::new(),
+            _ => format!(" --session {}", quoted(&told.handle())),
+        };
+        commands.push((format!("rpctap chart{source}{session} --output growth.svg"), "how it grew"));
+        commands.push((
+            format!("rpctap analyze{source}{session} --format html --output report.html"),
+            "all of it, as a page",
+        ));
+        let room = commands.iter().map(|(command, _)| width(command)).max().unwrap_or(0);
+        for (command, why) in commands {
+            if room + width(why) + 6 <= self.columns() {
+                let why = self.painted(why, QUIET);
+                self.line(&format!("  {}  {why}", pad(&command, room)));
+            } else {
+                self.line(&format!("  {command}"));
+            }
+        }
+    }
+
+    fn releases(&mut self, sessions: &[Told]) {
+        let releases = servers::releases(sessions);
+        self.line("");
+        let title = self.painted("Servers", HEADING);
+        self.line(&title);
+        for release in releases.iter().take(2 * MOST_ROWS) {
+            let version = release.version.as_deref().unwrap_or("");
+            let name = clip(format!("{} {version}", release.server).trim_end(), 48);
+            let change = release.change.map_or(String::new(), |change| format!("; {}", change.words()));
+            let said = format!(
+                "{}, {}, {} leaked ({} per 100 requests){change}",
+                counted(release.sessions, "session", "sessions"),
+                counted(release.requests, "request", "requests"),
+                count(release.leaked),
+                words::rough(release.per_hundred()),
+            );
+            let bad = release.change == Some(servers::Change::More);
+            let said = if bad { self.painted(&said, severity_style(Severity::Leak)) } else { said };
+            self.line(&format!("  {}  {said}", pad(&name, 30.max(width(&name)))));
+            if let Some(course) = course(&release.rates) {
+                self.line(&format!("  {:30}  {course}", ""));
+            }
+        }
+    }
+
+    fn many(&mut self, report: &Report) {
+        let sessions = &report.sessions;
+        let sum = |of: &dyn Fn(&Told) -> u64| sessions.iter().map(of).sum::<u64>();
+        let requests = sum(&|told| told.judged.requests());
+        let source = report.source.as_deref().unwrap_or("the store");
+        let title = self.painted(&clip(source, 80), HEADING);
+        self.line(&format!(
+            "{title}  {}, {}",
+            counted(sessions.len() as u64, "session", "sessions"),
+            counted(requests, "request", "requests")
+        ));
+        self.line("");
+        let leak = |number: u64| (number > 0).then_some(Severity::Leak);
+        let hanging = sum(&Told::hanging);
+        let with = |of: &dyn Fn(&Told) -> u64| sessions.iter().filter(|told| of(told) > 0).count() as u64;
+        let in_sessions = |of: &dyn Fn(&Told) -> u64| format!("in {}", counted(with(of), "session", "sessions"));
+        self.headline("Orphaned requests", hanging, leak(hanging), &in_sessions(&Told::hanging));
+        let cancels = sum(&|told| told.judged.cancels.total());
+        let said = format!("came to nothing, of {}", counted(cancels, "cancel", "cancels"));
+        self.headline("Unresolved cancels", sum(&Told::unresolved_cancels), None, &said);
+        let mut judgements: Vec<(String, u64)> = Vec::new();
+        for verdict in sessions.iter().flat_map(|told| &told.judged.cancels.verdicts) {
+            let text = format!("{}: {} in {}", verdict.end.name(), verdict.judgement, verdict.dialect.words());
+            match judgements.iter_mut().find(|(known, _)| *known == text) {
+                Some((_, number)) => *number += verdict.count,
+                None => judgements.push((text, verdict.count)),
+            }
+        }
+        for (text, number) in judgements {
+            self.wrapped(28, &format!("{} {text}", count(number)));
+        }
+        let leaked = sum(&Told::leaked);
+        let growing = sessions.iter().filter(|told| told.judged.trend.growth == Growth::Growing).count() as u64;
+        let said = format!("{}; growing in {}", in_sessions(&Told::leaked), count(growing));
+        self.headline("Leaked work", leaked, leak(leaked), &said);
+        self.releases(sessions);
+
+        self.line("");
+        let title = self.painted("Sessions", HEADING);
+        self.line(&title);
+        let shown = sessions.len().saturating_sub(20);
+        if shown > 0 {
+            self.line(&format!("  the latest 20 of {}", count(sessions.len() as u64)));
+        }
+        for told in &sessions[shown..] {
+            let judged = &told.judged;
+            let worst = judged.findings.iter().map(|finding| finding.severity).max();
+            let worst =
+                worst.map_or(pad("clean", 9), |worst| self.painted(&pad(worst.name(), 9), severity_style(worst)));
+            let when = match (judged.session.knows.times, judged.first_at) {
+                (true, Some(first)) => words::date_time(first),
+                _ => String::new(),
+            };
+            self.line(&format!(
+                "{:>5}  {worst} {}  {}, {} hanging, {} leaked  {when}",
+                told.number.map_or(String::new(), |number| number.to_string()),
+                pad(&judged.session.name, 28),
+                counted(judged.requests(), "request", "requests"),
+                count(told.hanging()),
+                count(told.leaked()),
+            ));
+        }
+        self.line("");
+        let title = self.painted("To see more", HEADING);
+        self.line(&title);
+        let source = report.source.as_deref().map_or(String::new(), |source| format!(" {}", quoted(source)));
+        self.line(&format!("  rpctap analyze{source} --session NUMBER-OR-NAME"));
+        self.line(&format!("  rpctap analyze{source} --format html --output report.html"));
+    }
+}
+
+/// The leak rate from session to session, where there are enough of them.
+pub fn course(rates: &[f64]) -> Option<String> {
+    if rates.len() < 4 {
+        return None;
+    }
+    let falling: Vec<f64> = rates.iter().map(|rate| -rate).collect();
+    let course = match (trend::mann_kendall(rates), trend::mann_kendall(&falling)) {
+        (up, _) if up < 0.01 => "rising",
+        (_, down) if down < 0.01 => "falling",
+        _ => "no trend",
+    };
+    let latest: Vec<String> = rates.iter().rev().take(6).rev().map(|rate| words::rough(*rate)).collect();
+    Some(format!("from session to session: {course} (latest, per 100 requests: {})", latest.join(", ")))
+}
+
+fn method_line(method: &MethodFacts, timed: bool) -> String {
+    let name = who(method.asked_by, &label(&method.method, method.tool.as_deref()));
+    let ends: Vec<String> =
+        method.outcomes.iter().map(|(outcome, number)| format!("{} {}", count(number), outcome.name())).collect();
+    let mut line = format!("{}: {}", clip(&name, 100), ends.join(", "));
+    if let (true, Some(half), Some(nearly), Some(slowest)) =
+        (timed, method.latency.median(), method.latency.percentile(99.0), method.latency.max())
+    {
+        let (half, nearly, slowest) = (duration(half), duration(nearly), duration(slowest));
+        line += &format!("; median {half}, 99 % {nearly}, slowest {slowest}");
+    }
+    line
+}
+
+pub fn target_words(target: CancelTarget) -> &'static str {
+    match target {
+        CancelTarget::Open => "for an open request",
+        CancelTarget::Finished => "too late",
+        CancelTarget::Unknown => "for an unknown id",
+        CancelTarget::Forbidden => "forbidden",
+        CancelTarget::WrongDirection => "for a request of the other side",
+        CancelTarget::Duplicate => "repeated",
+        CancelTarget::Nothing => "naming nothing",
+    }
+}
+
+/// Requests of the server are marked; most are the client's.
+pub fn who(asked_by: Side, name: &str) -> String {
+    match asked_by {
+        Side::Client => name.to_string(),
+        Side::Server => format!("← {name}"),
+    }
+}
+
+/// As a shell takes it.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_string();
+    }
+    format!("'{}'", safe(word).replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_can_be_copied() {
+        assert_eq!(quoted("a/b-1.db"), "a/b-1.db");
+        assert_eq!(quoted("my store.db"), "'my store.db'");
+        assert_eq!(quoted("it's\x1b"), "'it'\\''s\\x1b'");
+    }
+
+    #[test]
+    fn the_course_of_sessions_needs_a_few_of_them() {
+        assert_eq!(course(&[1.0, 2.0]), None);
+        let rising: Vec<f64> = (0..12).map(f64::from).collect();
+        assert!(course(&rising).unwrap().contains("rising"));
+        assert!(course(&[1.0, 1.0, 2.0, 1.0, 1.5]).unwrap().contains("no trend"));
+    }
+}
