@@ -220,7 +220,7 @@ impl Fold {
             && again.at - open.at >= self.race_window()
             && self.long_enough_to_give_up(again.at - open.at)
         {
-            let mut slip = self.slip_about(SlipKind::AnsweredAfterRetry, open.asker, open);
+            let mut slip = self.slip_about(SlipKind::AnsweredAfterRetry, open.asker.other(), open);
             slip.also = vec![open.seq, again.seq];
             facts.push(Fact::Slip(slip));
         }

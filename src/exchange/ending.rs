@@ -107,7 +107,12 @@ impl Fold {
         let spread = median * Micros::from(self.limits.give_up_spread_percent) / 100;
         let alike = gaps.iter().filter(|gap| (**gap - median).abs() <= spread).count();
         let row = self.limits.give_ups_in_a_row.max(2) as usize;
-        let regular = alike >= row && alike * 2 >= gaps.len() && self.long_enough_to_give_up(median);
+        // Two tries of the very same call, each given up after the same time, are a habit too.
+        let tries = candidates
+            .iter()
+            .filter(|open| open.again.is_some_and(|again| ((again.at - open.at) - median).abs() <= spread));
+        let enough = alike >= row || (tries.count() >= 2 && alike >= 2);
+        let regular = enough && alike * 2 >= gaps.len() && self.long_enough_to_give_up(median);
         let mut habit = Habit {
             interval: (regular && self.knows.times).then_some(median),
             waits: self.overlapped[side as usize] == 0 && self.waited[side as usize] >= 2,
@@ -320,7 +325,9 @@ impl Fold {
         }
         match end {
             End::ByServer(_) if open.asker == Side::Client => Cause::PeerDead,
-            _ => Cause::PeerSilent,
+            // Silent is who left others unanswered too, for long enough to be missed.
+            _ if open.next.is_some_and(|next| self.now.at - next.at > self.race_window()) => Cause::PeerSilent,
+            _ => Cause::None,
         }
     }
 
@@ -336,8 +343,7 @@ impl Fold {
                 Some(_) if end == End::No => TokenEnd::Open,
                 Some(_) => TokenEnd::NeverEnded,
             };
-            let _ = until;
-            self.work_over(&name, work, told, None, facts);
+            self.work_over(&name, work, told, None, until, facts);
         }
     }
 

@@ -359,8 +359,8 @@ pub struct Token {
     pub closed_at: Option<Micros>,
     pub end: TokenEnd,
     pub reports: u64,
-    /// When it was last heard of.
-    pub last_at: Micros,
+    /// How long nothing was heard of it, until it ended, the session did, or it was judged.
+    pub quiet: Micros,
     pub doubtful: bool,
 }
 

@@ -8,6 +8,7 @@ use crate::event::{Event, Happening, How, Knows, Micros, Party, Side, What};
 use crate::protocol::{self, Dialect, Heard, Protocol, Role, Strength, software::Named};
 use crate::rpc::{Id, Kind, Mark as Place, Message, Name, Oddity, Unreadable};
 
+pub use super::ending::End;
 use super::fact::{Fact, Mark, Slip, SlipKind};
 use super::hash::Map;
 use super::ids::{Recent, UsedIds};
@@ -371,6 +372,11 @@ impl Fold {
     /// How many requests are open now, of both sides.
     pub fn open_requests(&self) -> usize {
         self.pending.iter().map(Pending::len).sum()
+    }
+
+    /// The most tasks that were open at one time.
+    pub fn most_tasks(&self) -> u64 {
+        self.tasks.peak
     }
 
     pub fn latest(&self) -> Mark {

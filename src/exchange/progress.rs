@@ -172,7 +172,7 @@ impl Fold {
             Some("end") => {
                 if let Some(work) = self.works.remove(token) {
                     self.tokens[from.other() as usize].closed(token, now, false, carrier);
-                    self.work_over(token, work, TokenEnd::Ended, Some(now), facts);
+                    self.work_over(token, work, TokenEnd::Ended, Some(now), now.at, facts);
                 }
             }
             _ => {}
@@ -185,6 +185,7 @@ impl Fold {
         work: Work,
         end: TokenEnd,
         at: Option<Mark>,
+        until: Micros,
         facts: &mut Vec<Fact>,
     ) {
         if let Some(cancel) = work.cancel {
@@ -207,7 +208,7 @@ impl Fold {
             closed_at: at.map(|at| at.at),
             end,
             reports: work.reports,
-            last_at: work.last_at,
+            quiet: until - work.last_at,
             doubtful: self.gap[work.opened_by as usize].is_some_and(|gap| gap > work.opened.seq),
         }));
     }

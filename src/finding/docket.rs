@@ -54,18 +54,22 @@ pub struct Docket {
 }
 
 impl Docket {
-    pub fn hear(&mut self, fact: &Fact, ground: &Ground) {
+    /// Says how grave the gravest charge was, if there is one.
+    pub fn hear(&mut self, fact: &Fact, ground: &Ground) -> Option<Severity> {
         // Nearly every fact is an ordinary answer, which no rule speaks of.
         if let Fact::Exchange(exchange) = fact
             && matches!(exchange.outcome, Outcome::Answered | Outcome::Failed)
         {
-            return;
+            return None;
         }
+        let mut gravest = None;
         for rule in RULES {
             if let Some(charge) = (rule.judge)(fact, ground) {
+                gravest = gravest.max(Some(charge.severity));
                 self.enter(rule, fact, charge);
             }
         }
+        gravest
     }
 
     fn enter(&mut self, rule: &'static Rule, fact: &Fact, charge: Charge) {
@@ -111,14 +115,18 @@ impl Docket {
         }
     }
 
-    /// Gravest first, then most numerous, then first seen.
     pub fn close(self) -> Vec<Finding> {
         let mut findings: Vec<Finding> = self.groups.into_iter().map(Group::into_finding).collect();
-        findings.sort_by(|a, b| {
-            (b.severity, b.count, a.first_at, a.rule.name).cmp(&(a.severity, a.count, b.first_at, b.rule.name))
-        });
+        sort(&mut findings);
         findings
     }
+}
+
+/// Gravest first, then most numerous, then first seen.
+pub fn sort(findings: &mut [Finding]) {
+    findings.sort_by(|a, b| {
+        (b.severity, b.count, a.first_at, a.rule.name).cmp(&(a.severity, a.count, b.first_at, b.rule.name))
+    });
 }
 
 impl Group {

@@ -4,15 +4,17 @@
 //! numbers and the events that prove it, in one [`Judged`] per session. Words are made late, by the rule. This
 //! room refuses to accuse where the wire does not prove it: severity and blame are the protocol's, by version.
 
+pub mod analyzer;
 pub mod docket;
 pub mod judged;
 pub mod rules;
 
+pub use analyzer::{Analyzer, Options};
 pub use docket::Docket;
 pub use judged::{CancelLedger, CancelVerdict, Counts, Ended, Judged, Ledger, MethodFacts, Note, NoteKind, Spoken};
 
-use crate::event::{Bodies, Event, Micros, Session, Side};
-use crate::exchange::{CancelPolicy, Fact, Limits};
+use crate::event::{Micros, Side};
+use crate::exchange::{CancelPolicy, Fact};
 use crate::protocol::Dialect;
 
 /// How grave a finding is. Ordered: `--fail-on suspect` also fails on violations and leaks.
@@ -139,6 +141,8 @@ pub struct Ground {
     pub policy: CancelPolicy,
     /// The race window in force: what came this soon after a cancel may have crossed it.
     pub race_window: Micros,
+    /// How long a request may stay open.
+    pub deadline: Micros,
     /// The conversation travels over HTTP.
     pub http: bool,
 }
@@ -181,67 +185,67 @@ pub fn rule(name: &str) -> Option<&'static Rule> {
     RULES.iter().copied().find(|rule| rule.name == name)
 }
 
-/// How to judge.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    pub limits: Limits,
-    /// `--protocol`: overrules what the traffic says.
-    pub protocol: Option<Dialect>,
+/// Judges a conversation written in the notation of transcripts.
+#[cfg(test)]
+pub(crate) fn judge_talk(talk: &crate::event::transcript::Conversation, options: &Options) -> (Judged, Vec<Fact>) {
+    let protocol = talk.protocol.as_deref().map(|name| Dialect::from_flag(name).expect("a known protocol"));
+    let options = Options { protocol: protocol.or(options.protocol), ..options.clone() };
+    let mut analyzer = Analyzer::new(&talk.collected.sessions[0], &options);
+    let mut facts = Vec::new();
+    for event in &talk.collected.events {
+        analyzer.feed(event, |fact| facts.push(fact.clone()));
+    }
+    let judged = analyzer.finish_telling(talk.as_of, |fact| facts.push(fact.clone()));
+    (judged, facts)
 }
 
-/// Judges one session: give it the session, then its events in order, then finish.
-pub struct Analyzer {
-    session: Session,
-    options: Options,
-    counts: Counts,
-    first_at: Option<Micros>,
-    last_at: Option<Micros>,
+/// A rule's test is one call: the findings of the conversation are exactly those of its `!` lines (rule, and the
+/// subjects where the line names some; `rule/severity` also tells how grave), and its requests came to what the `=`
+/// lines say.
+#[cfg(test)]
+#[track_caller]
+pub(crate) fn check(conversation: &str) {
+    check_with(conversation, &Options::default());
 }
 
-impl Analyzer {
-    pub fn new(session: &Session, options: &Options) -> Analyzer {
-        Analyzer {
-            session: session.clone(),
-            options: options.clone(),
-            counts: Counts::default(),
-            first_at: None,
-            last_at: None,
+#[cfg(test)]
+#[track_caller]
+pub(crate) fn check_with(conversation: &str, options: &Options) {
+    let talk = crate::event::transcript::parse(conversation).expect("a conversation");
+    let (judged, facts) = judge_talk(&talk, options);
+    let told: Vec<String> = judged
+        .findings
+        .iter()
+        .map(|f| format!("{}/{} {} ({})", f.rule.name, f.severity.name(), f.subjects.join(" "), f.sentence()))
+        .collect();
+    let mut left: Vec<&Finding> = judged.findings.iter().collect();
+    for expected in &talk.findings {
+        let (name, severity) = match expected.rule.split_once('/') {
+            Some((name, severity)) => (name, Some(severity)),
+            None => (expected.rule.as_str(), None),
+        };
+        assert!(rule(name).is_some(), "no rule is named {name}");
+        let found = left.iter().position(|finding| {
+            finding.rule.name == name
+                && severity.is_none_or(|severity| finding.severity.name() == severity)
+                && (expected.subjects.is_empty() || finding.subjects == expected.subjects)
+        });
+        match found {
+            Some(at) => drop(left.remove(at)),
+            None => panic!("not found: {} {}\nfound: {told:#?}", expected.rule, expected.subjects.join(" ")),
         }
     }
-
-    /// The next event, in the order of `seq`.
-    pub fn event(&mut self, event: &Event, _bodies: &mut dyn Bodies) {
-        self.counts.events += 1;
-        self.first_at.get_or_insert(event.at);
-        self.last_at = Some(event.at);
-    }
-
-    /// `as_of`: now, for a live session; `None` judges at the last event.
-    pub fn finish(self, as_of: Option<Micros>) -> Judged {
-        Judged {
-            protocol: Spoken {
-                dialect: self.options.protocol.unwrap_or(Dialect::Plain),
-                version: None,
-                recognised_by: String::new(),
-                also: Vec::new(),
-            },
-            first_at: self.first_at,
-            last_at: self.last_at,
-            as_of: as_of.or(self.last_at).unwrap_or(self.session.started_at),
-            ended: Ended::No,
-            counts: self.counts,
-            outcomes: Default::default(),
-            methods: Vec::new(),
-            cancels: CancelLedger::default(),
-            tasks: Ledger::default(),
-            tokens: Ledger::default(),
-            streams: Ledger::default(),
-            findings: Vec::new(),
-            series: Default::default(),
-            trend: crate::exchange::trend::judge(&Default::default(), true),
-            limits: self.options.limits,
-            notes: Vec::new(),
-            session: self.session,
-        }
+    assert!(left.is_empty(), "found beyond what was expected: {told:#?}");
+    for (side, id, outcome) in &talk.outcomes {
+        let came_to: Vec<&str> = facts
+            .iter()
+            .filter_map(|fact| match fact {
+                Fact::Exchange(exchange) if exchange.asked_by == *side && exchange.id == *id => {
+                    Some(exchange.outcome.name())
+                }
+                _ => None,
+            })
+            .collect();
+        assert!(came_to.contains(&outcome.as_str()), "{} {id}: {came_to:?}, not {outcome}", side.name());
     }
 }

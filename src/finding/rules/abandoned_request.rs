@@ -1,6 +1,7 @@
 //! abandoned-request: a request the asker gave up without saying so.
 
 use crate::exchange::{Fact, Outcome, Sign};
+use crate::protocol::Dialect;
 
 use super::words::{asker, duration, exchange, ms, peer, requests_were};
 use crate::finding::{Blame, Charge, Figure, Finding, Ground, Rule, Severity};
@@ -8,7 +9,7 @@ use crate::finding::{Blame, Charge, Figure, Finding, Ground, Rule, Severity};
 pub const RULE: Rule = Rule {
     name: "abandoned-request",
     title: "a request the asker gave up without saying so",
-    severities: "leak in MCP and where the session is over, else suspect",
+    severities: "leak in MCP and where the session is over; suspect elsewhere, and where the client only went on",
     explanation: r#"The asker visibly moved on: it sent the same call again under a new id, or gave up one request after another after the same time, and never sent a cancel. The request was never answered.
 
 MCP 2025-03-26 and later: a sender that times out should send `notifications/cancelled` (lifecycle, timeouts; 2026-07-28: patterns/cancellation, and over HTTP it closes the stream). 2024-11-05 asks only for timeouts. The receiver cannot know that nobody waits any more: each such call leaves its task, and whatever that holds, behind.
@@ -24,7 +25,13 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
     let over = exchange.end.is_some();
     let (severity, fault) = if exchange.doubtful {
         (Severity::Suspect, Blame::Undetermined)
-    } else if exchange.dialect.is_mcp() && (over || moved.sign != Sign::WentOn) {
+    } else if moved.sign == Sign::WentOn {
+        // That a client which waits for each answer went on is a sign, not a proof.
+        (Severity::Suspect, Blame::Undetermined)
+    } else if exchange.dialect == Dialect::Mcp20241105 {
+        // This version asks for timeouts, and does not say that a cancel must follow.
+        (Severity::Leak, Blame::Undetermined)
+    } else if exchange.dialect.is_mcp() {
         (Severity::Leak, Blame::of(exchange.asked_by))
     } else if over {
         // Elsewhere a reply was owed all the same, so that silence is not the asker's fault alone.

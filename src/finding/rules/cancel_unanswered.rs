@@ -9,7 +9,7 @@ use crate::finding::{Blame, Charge, Figure, Finding, Ground, Rule, Severity};
 pub const RULE: Rule = Rule {
     name: "cancel-unanswered",
     title: "a cancelled request that got no reply though one is owed",
-    severities: "leak in LSP, BSP and ACP; violation in plain JSON-RPC; leak by policy in MCP",
+    severities: "leak in LSP, BSP and ACP past the deadline, violation before it, suspect where the session ended at once; violation in plain JSON-RPC; leak by policy in MCP",
     explanation: r#"The request was cancelled, and then nothing came for it.
 
 LSP (cancellation support): a cancelled request still needs to return and send a response back; it cannot be left hanging. BSP inherits that. ACP: a receiver that supports cancelling must answer, with a result or -32800; a cancelled `session/prompt` must be answered with the stop reason `cancelled`. Plain JSON-RPC knows no cancel, so its duty to reply stands.
@@ -30,6 +30,9 @@ fn judge(fact: &Fact, ground: &Ground) -> Option<Charge> {
     match (ground.policy, exchange.dialect.owes_after_cancel()) {
         (CancelPolicy::Silence, _) | (CancelPolicy::Spec, Owes::Silence | Owes::StrictSilence) => None,
         (_, Owes::Reply) if exchange.dialect == Dialect::Plain => Some(Charge::new(Severity::Violation, peer)),
+        // The session was over before the reply could be missed: it may have been on its way.
+        (_, Owes::Reply) if exchange.waited <= ground.race_window => Some(Charge::new(Severity::Suspect, peer)),
+        (_, Owes::Reply) if exchange.waited < ground.deadline => Some(Charge::new(Severity::Violation, peer)),
         (_, Owes::Reply) => Some(Charge::new(Severity::Leak, peer)),
         (CancelPolicy::Reply, _) => {
             Some(Charge::new(Severity::Leak, Blame::Undetermined).with("policy", Figure::Text("reply".to_string())))

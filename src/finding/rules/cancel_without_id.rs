@@ -17,6 +17,9 @@ pub const RULE: Rule = Rule {
 
 fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
     let cancel = cancel(fact, CancelTarget::Nothing)?;
+    if cancel.doubtful {
+        return None;
+    }
     let severity = match cancel.dialect {
         Dialect::Mcp20251125 | Dialect::Mcp | Dialect::Plain => Severity::Suspect,
         _ => Severity::Violation,

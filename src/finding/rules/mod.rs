@@ -25,6 +25,7 @@ mod duplicate_key;
 mod duplicate_response;
 mod error_without_id;
 mod fractional_id;
+mod framing_fault;
 pub mod growing_leak;
 mod id_precision_loss;
 mod id_reuse_in_flight;
@@ -65,7 +66,6 @@ use super::Rule;
 
 /// In the order of `rpctap rules`.
 pub const RULES: &[&Rule] = &[
-    &growing_leak::RULE,
     &orphaned_request::RULE,
     &abandoned_request::RULE,
     &answered_after_close::RULE,
@@ -73,6 +73,7 @@ pub const RULES: &[&Rule] = &[
     &lost_in_shutdown::RULE,
     &peer_died::RULE,
     &stream_ended_unanswered::RULE,
+    &growing_leak::RULE,
     &cancel_unanswered::RULE,
     &cancel_answered::RULE,
     &cancel_ignored::RULE,
@@ -119,5 +120,6 @@ pub const RULES: &[&Rule] = &[
     &stopped_otherwise::RULE,
     &stream_after_final::RULE,
     &unreadable_message::RULE,
+    &framing_fault::RULE,
     &error_without_id::RULE,
 ];
