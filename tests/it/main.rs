@@ -21,3 +21,6 @@ mod tap;
 /// Runs a tap for a test and reads what it kept.
 #[cfg(unix)]
 mod tapped;
+
+/// Recordings of real software with known truth: everything is found, nobody is accused wrongly.
+mod recordings;
