@@ -13,6 +13,7 @@ mod array;
 pub mod bare;
 mod claude;
 mod event_lines;
+mod har;
 mod inspector;
 mod json;
 mod lsp_trace;
@@ -21,12 +22,15 @@ mod lua;
 mod mcpsnoop;
 mod ndjson;
 mod neovim;
+mod packets;
 pub mod print;
+mod renumbering;
 mod runs;
 #[cfg(test)]
 mod sample_tests;
 mod strace;
 mod time;
+mod tshark;
 mod vscode_mcp;
 
 pub use input::{Input, files_of};
@@ -70,6 +74,9 @@ pub const IMPORTERS: &[&dyn Importer] = &[
     &claude::ClaudeDesktop,
     &vscode_mcp::VscodeMcp,
     &inspector::Inspector,
+    &packets::Pcap,
+    &har::Har,
+    &tshark::Tshark,
 ];
 
 /// The importer of this name.

@@ -168,6 +168,22 @@ const TRUTHS: &[Truth] = &[
         server: by(0, 11, 4, 0),
         cancels: 1,
     },
+    Truth {
+        sample: "r3-http-1.29.0-pathB.pcap",
+        format: "pcap",
+        sessions: 1,
+        client: by(54, 1, 0, 0),
+        server: by(0, 0, 4, 0),
+        cancels: 0,
+    },
+    Truth {
+        sample: "mitmproxy.har",
+        format: "har",
+        sessions: 1,
+        client: by(7, 1, 0, 0),
+        server: by(0, 0, 4, 0),
+        cancels: 0,
+    },
 ];
 
 #[test]

@@ -243,6 +243,13 @@ impl HttpScribe {
         }
     }
 
+    /// Worth knowing of the whole run. Recorded in every open session.
+    pub fn note(&mut self, at: Micros, text: &str, sink: &mut dyn Sink) {
+        for conversation in self.conversations.open_ones() {
+            conversation.scribe.happening(at, None, Happening::Note { text: text.to_string() }, sink);
+        }
+    }
+
     /// The run is over: open carriers and sessions are closed by `Party::Tap`.
     pub fn finish(&mut self, at: Micros, sink: &mut dyn Sink) {
         let mut keys: Vec<CarrierKey> = self.carriers.keys().copied().collect();

@@ -17,7 +17,6 @@ const MOST_BLOCK_BYTES: usize = 4 * 1024 * 1024;
 const MOST_INTERFACES: usize = 10_000;
 
 pub struct Packet<'a> {
-    pub number: u64,
     pub at: Micros,
     pub link: i32,
     pub data: &'a [u8],
@@ -88,7 +87,7 @@ pub fn each_packet(input: Input, give: &mut dyn FnMut(Packet<'_>)) -> Told {
                 let part = u64::from(block.ts_usec) * 1_000_000 / old.resolution;
                 last_at = i64::from(block.ts_sec) * 1_000_000 + part.min(999_999) as i64;
                 let cut = u64::from(block.origlen).saturating_sub(block.data.len() as u64);
-                give(Packet { number: told.packets, at: last_at, link: old.link, data: block.data, cut });
+                give(Packet { at: last_at, link: old.link, data: block.data, cut });
             }
             PcapBlockOwned::NG(Block::SectionHeader(_)) => interfaces.clear(),
             PcapBlockOwned::NG(Block::InterfaceDescription(about)) => {
@@ -107,7 +106,7 @@ pub fn each_packet(input: Input, give: &mut dyn FnMut(Packet<'_>)) -> Told {
                     last_at = time_of(units, interface);
                     let data = block.packet_data();
                     let cut = u64::from(block.origlen).saturating_sub(data.len() as u64);
-                    give(Packet { number: told.packets, at: last_at, link: interface.link, data, cut });
+                    give(Packet { at: last_at, link: interface.link, data, cut });
                 }
             }
             PcapBlockOwned::NG(Block::SimplePacket(block)) => {
@@ -115,7 +114,7 @@ pub fn each_packet(input: Input, give: &mut dyn FnMut(Packet<'_>)) -> Told {
                 if let Some(interface) = interfaces.first() {
                     let data = block.packet_data();
                     let cut = u64::from(block.origlen).saturating_sub(data.len() as u64);
-                    give(Packet { number: told.packets, at: last_at, link: interface.link, data, cut });
+                    give(Packet { at: last_at, link: interface.link, data, cut });
                 }
             }
             PcapBlockOwned::NG(Block::InterfaceStatistics(block)) => {
