@@ -19,6 +19,7 @@ pub mod recording;
 pub mod replay;
 pub mod revive;
 pub mod sessions;
+pub mod show;
 pub mod terminal;
 
 use std::process::ExitCode;
@@ -44,6 +45,7 @@ enum Command {
     Formats(formats::Formats),
     Record(record::Record),
     Sessions(sessions::Sessions),
+    Show(show::Show),
     /// Play a recording to a live server, or be the recorded server
     Replay(replay::Replay),
 }
@@ -58,6 +60,7 @@ impl Cli {
             Command::Formats(command) => command.run(),
             Command::Record(command) => command.run(),
             Command::Sessions(command) => command.run(),
+            Command::Show(command) => command.run(),
             Command::Replay(command) => command.run(),
         }
     }
