@@ -7,6 +7,7 @@
 pub mod analyze;
 pub mod chart;
 pub mod evidence;
+pub mod fixture;
 pub mod formats;
 pub mod import;
 pub mod judging;
@@ -48,6 +49,8 @@ enum Command {
     Show(show::Show),
     /// Play a recording to a live server, or be the recorded server
     Replay(replay::Replay),
+    /// Cut a regression fixture out of a finding: a small recording and a test that runs as it is
+    Fixture(fixture::FixtureArgs),
 }
 
 impl Cli {
@@ -62,6 +65,7 @@ impl Cli {
             Command::Sessions(command) => command.run(),
             Command::Show(command) => command.run(),
             Command::Replay(command) => command.run(),
+            Command::Fixture(command) => command.run(),
         }
     }
 }

@@ -1,12 +1,14 @@
 //! Loads the one session a command names, whole: from the store or from a recording file.
 
 use std::collections::HashSet;
+use std::io::Read;
 use std::path::Path;
 
 use super::open::{self, Place, Reader};
 use super::place::StorePlace;
-use crate::error::{Error, Result};
+use crate::error::{Doing, Error, Result};
 use crate::event::{Bodies, Collected, Event, Recording, Session, Span};
+use crate::fixture;
 use crate::import::{self, Input, Options};
 use crate::store::Store;
 
@@ -34,8 +36,39 @@ pub fn collect(place: &StorePlace, wanted: &str) -> Result<Collected> {
     }
     let mut kept = Collected::default();
     let mut next_key = 1;
-    import::read(Input::open(path)?, &Options::default(), &mut next_key, &mut kept)?;
+    let input = match file {
+        "-" => {
+            let mut all = Vec::new();
+            std::io::stdin().lock().read_to_end(&mut all).doing("reading the recording from stdin")?;
+            if all.starts_with(fixture::HEADING.as_bytes()) {
+                return from_transcript("stdin", &String::from_utf8_lossy(&all));
+            }
+            let size = all.len() as u64;
+            Input::from_reader("stdin", Box::new(std::io::Cursor::new(all)), Some(size))?
+        }
+        _ if has_heading(path) => {
+            return from_transcript(file, &std::fs::read_to_string(path).doing(format!("reading {file}"))?);
+        }
+        _ => Input::open(path)?,
+    };
+    import::read(input, &Options::default(), &mut next_key, &mut kept)?;
     pick(kept, file, number)
+}
+
+/// A recording that `rpctap fixture` wrote.
+fn has_heading(path: &Path) -> bool {
+    let mut head = vec![0; fixture::HEADING.len()];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && head == fixture::HEADING.as_bytes()
+}
+
+fn from_transcript(name: &str, text: &str) -> Result<Collected> {
+    let mut kept = fixture::read(text).doing(format!("reading {name}"))?;
+    let file = Path::new(name).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    for session in &mut kept.sessions {
+        session.name = file.clone();
+    }
+    Ok(kept)
 }
 
 fn pick(mut kept: Collected, file: &str, number: Option<usize>) -> Result<Collected> {
@@ -90,7 +123,7 @@ fn from_store(store: &Store, wanted: &str) -> Result<Collected> {
     Ok(keeper.0)
 }
 
-fn recording_of(mut kept: Collected) -> Recording {
+pub fn recording_of(mut kept: Collected) -> Recording {
     let session = kept.sessions[0].clone();
     let mut recording = Recording::new(&session);
     for event in std::mem::take(&mut kept.events) {

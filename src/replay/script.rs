@@ -8,9 +8,10 @@ use std::collections::HashMap;
 
 use super::lifecycle::{self, Life, cancelled_id};
 use crate::error::{Error, Result};
-use crate::event::{Line, Micros, Recording, Side};
+use crate::event::{Line, Micros, Recording, Side, Source};
 use crate::protocol::{Dialect, Role, protocol};
 use crate::rpc::{Id, Kind, Mark};
+use crate::wire::Framing;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Script {
@@ -77,6 +78,11 @@ impl Script {
             ));
         }
         let dialect = lifecycle::dialect(&recording.lines);
+        let mut recording = recording;
+        if dialect.is_lsp_like() && recording.session.source != Source::Stdio {
+            // A log does not say how its messages were framed; the protocol does.
+            recording.framing = Framing::ContentLength;
+        }
         let lives = lifecycle::lives(&recording.lines, dialect);
         let life_of: HashMap<usize, usize> = lives.iter().enumerate().map(|(n, life)| (life.asked, n)).collect();
         let mut answer_of: HashMap<usize, usize> = HashMap::new();

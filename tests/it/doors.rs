@@ -17,7 +17,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("finding", &["rpc", "event", "protocol", "exchange"]),
     ("report", &["rpc", "event", "protocol", "exchange", "finding"]),
     ("replay", &["peer", "wire", "rpc", "event", "protocol", "exchange", "finding"]),
-    ("fixture", &["rpc", "event", "protocol", "exchange", "finding"]),
+    ("fixture", &["rpc", "event", "protocol", "exchange", "finding", "replay"]),
 ];
 
 /// Packages that stand only in these rooms (or this folder of a room).

@@ -60,6 +60,15 @@ impl Redactor {
         }
     }
 
+    /// Hides the names another one has met as well.
+    pub fn know_names_of(&mut self, other: &Redactor) {
+        for name in &other.names {
+            if !self.names.contains(name) {
+                self.names.push(name.clone());
+            }
+        }
+    }
+
     /// A whole body: JSON where it is JSON, text where it is not.
     pub fn body(&mut self, raw: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(raw.len());
