@@ -82,10 +82,6 @@ impl Fold {
             self.remember_server(message);
         }
         if open.cancel.is_none() {
-            let round_trip = self.now.at - open.at;
-            if !open.role.may_stay_open() {
-                self.round_trips.add(round_trip);
-            }
             match open.next {
                 None => self.waited[asker as usize] += 1,
                 Some(_) => {
@@ -103,6 +99,10 @@ impl Fold {
             Some(note) => self.after_cancel(&open, note.at, message, dialect),
             None => (self.uncancelled(&open, asker, message, failed, facts), CancelEnd::Moot),
         };
+        // A request that was left hanging must not stretch the window it is judged by.
+        if outcome.was_answered() && !open.role.may_stay_open() {
+            self.round_trips.add(self.now.at - open.at);
+        }
         if open.cancel.is_some_and(|note| note.of == CancelOf::Session)
             && let Some(slip) = self.stopped_otherwise(&open, message, cancel_end)
         {

@@ -55,3 +55,46 @@ fn sentence(finding: &Finding) -> String {
     };
     format!("{} given up without a cancel and never answered{habit}", requests_were(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/list
+            +5ms  <- 1 result
+            100ms -> 2 tools/call {"name":"hang"}
+            200ms -> 3 tools/call {"name":"hang"}
+            300ms -> 4 tools/call {"name":"hang"}
+            400ms -> 5 tools/list
+            +5ms  <- 5 result
+            1s    |closed|
+                  ! abandoned-request/leak 2 3 4
+                  = 4 abandoned
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            // The same pace with cancels is in order; calls beside each other are no retries.
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"hang"}
+            100ms -> notifications/cancelled {"requestId":1}
+                  -> 2 tools/call {"name":"hang"}
+            200ms -> notifications/cancelled {"requestId":2}
+                  -> 3 tools/call {"name":"fast"}
+            201ms -> 4 tools/call {"name":"fast"}
+            400ms <- 3 result
+            410ms <- 4 result
+            2s    |closed|
+            "#,
+        );
+    }
+}

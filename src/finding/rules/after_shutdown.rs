@@ -28,3 +28,39 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} sent {} after shutdown", sender(finding), its_requests(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            0ms   -> 1 initialize {"processId":1,"rootUri":null,"capabilities":{}}
+            1s    <- 1 result
+                  -> initialized
+                  -> 2 shutdown
+                  <- 2 result null
+                  -> 3 textDocument/hover
+                  <- 3 error {"code":-32600,"message":"shut down"}
+                  -> exit
+                  ! after-shutdown/violation 3
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            0ms   -> 1 initialize {"processId":1,"rootUri":null,"capabilities":{}}
+            1s    <- 1 result
+                  -> initialized
+                  -> 2 shutdown
+                  <- 2 result null
+                  -> exit
+            "#,
+        );
+    }
+}

@@ -32,3 +32,41 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} left hanging until the client closed its end, and answered only then", requests_were(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"hang"}
+            5s    |client closed|
+            5.1s  <- 1 error {"code":-32000,"message":"Connection closed"}
+            5.2s  |server closed|
+                  ! answered-after-close/leak 1
+                  = 1 answered-after-close
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            // A script that writes its requests, closes and reads the answers.
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"slow"}
+                  -> 2 tools/call {"name":"slow"}
+            1ms   |client closed|
+            4s    <- 1 result
+                  <- 2 error
+            4.1s  |server closed|
+                  = 1 answered
+                  = 2 failed
+            "#,
+        );
+    }
+}

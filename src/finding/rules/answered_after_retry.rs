@@ -29,3 +29,40 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} answered after the client had tried again without a cancel", requests_were(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/list
+                  <- 1 result
+            1s    -> 2 tools/list
+                  <- 2 result
+            10s   -> 3 tools/call {"name":"slow"}
+            15s   -> 4 tools/call {"name":"slow"}
+            17s   <- 3 result
+            20s   <- 4 result
+                  ! answered-after-retry/suspect 3
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            // Sent beside each other.
+            protocol mcp-2025-11-25
+            0ms   -> 3 tools/call {"name":"slow"}
+                  -> 4 tools/call {"name":"slow"}
+            17s   <- 3 result
+                  <- 4 result
+            "#,
+        );
+    }
+}

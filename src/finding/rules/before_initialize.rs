@@ -29,3 +29,35 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} sent {} before the handshake was done", sender(finding), its_requests(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            0ms   -> 1 initialize {"processId":1,"rootUri":null,"capabilities":{}}
+            1ms   -> 2 textDocument/hover
+            1s    <- 1 result
+                  <- 2 result null
+                  ! before-initialize/violation
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            0ms   -> 1 initialize {"processId":1,"rootUri":null,"capabilities":{}}
+                  <- window/logMessage {"type":3}
+            1s    <- 1 result
+                  -> initialized
+                  -> 2 textDocument/hover
+                  <- 2 result null
+            "#,
+        );
+    }
+}

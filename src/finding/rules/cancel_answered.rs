@@ -40,3 +40,58 @@ fn judge(fact: &Fact, ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} cancelled and then answered with an error, which the protocol asks not to send", requests_were(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x"}
+            40ms  -> notifications/cancelled {"requestId":1}
+            50ms  <- 1 error {"code":0,"message":"Request cancelled"}
+            2s    |closed|
+                  ! cancel-answered/suspect 1
+                  = 1 cancelled-acknowledged
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            // In LSP the error is owed; in MCP an error that may have crossed the cancel is nobody's fault.
+            protocol lsp
+            0ms   -> 1 textDocument/hover
+            40ms  -> $/cancelRequest {"id":1}
+            3s    <- 1 error {"code":-32800,"message":"cancelled"}
+                  = 1 cancelled-acknowledged
+            "#,
+        );
+    }
+
+    #[test]
+    fn modern_mcp_forbids_it_outside_the_race_window() {
+        check(
+            r#"
+            protocol mcp-2026-07-28
+            0ms   -> 1 tools/call {"name":"x"}
+            40ms  -> notifications/cancelled {"requestId":1}
+            5s    <- 1 error {"code":-32603,"message":"stopped"}
+                  ! cancel-answered/violation 1
+            "#,
+        );
+        check(
+            r#"
+            protocol mcp-2026-07-28
+            0ms   -> 1 tools/call {"name":"x"}
+            40ms  -> notifications/cancelled {"requestId":1}
+            900ms <- 1 error {"code":-32603,"message":"stopped"}
+            "#,
+        );
+    }
+}

@@ -25,3 +25,34 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} cancelled {} more than once", sender(finding), its_requests(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x"}
+            1s    -> notifications/cancelled {"requestId":1}
+            2s    -> notifications/cancelled {"requestId":1}
+                  ! cancel-duplicate/info 1
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x"}
+            1s    -> notifications/cancelled {"requestId":1}
+                  -> 2 tools/call {"name":"x"}
+            2s    -> notifications/cancelled {"requestId":2}
+            "#,
+        );
+    }
+}

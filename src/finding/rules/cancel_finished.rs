@@ -26,3 +26,35 @@ fn judge(fact: &Fact, ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} cancelled {} long after the answer had come", sender(finding), its_requests(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol lsp
+            0ms   -> 1 textDocument/hover
+            10ms  <- 1 result null
+            5s    -> $/cancelRequest {"id":1}
+                  ! cancel-finished/info 1
+                  = 1 answered
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            // It crossed the answer.
+            protocol lsp
+            0ms   -> 1 textDocument/hover
+            10ms  <- 1 result null
+            11ms  -> $/cancelRequest {"id":1}
+            "#,
+        );
+    }
+}

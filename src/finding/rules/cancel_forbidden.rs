@@ -25,3 +25,46 @@ fn judge(fact: &Fact, ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} cancelled {}, which must not be cancelled this way", sender(finding), its_requests(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            0ms   -> 1 initialize {"protocolVersion":"2025-06-18","capabilities":{}}
+            10s   -> notifications/cancelled {"requestId":1}
+                  ! cancel-forbidden/violation 1
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            0ms   -> 1 initialize {"protocolVersion":"2025-06-18","capabilities":{}}
+            1s    <- 1 result {"protocolVersion":"2025-06-18"}
+                  -> notifications/initialized
+                  -> 2 tools/call {"name":"x"}
+            10s   -> notifications/cancelled {"requestId":2}
+            "#,
+        );
+    }
+
+    #[test]
+    fn a_task_is_cancelled_by_its_own_method() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x","task":{"ttl":60000}}
+            10ms  <- 1 result {"task":{"taskId":"a","status":"working","ttl":60000}}
+            20ms  -> notifications/cancelled {"requestId":1}
+                  ! cancel-forbidden/violation 1
+                  = 1 became-task
+            "#,
+        );
+    }
+}

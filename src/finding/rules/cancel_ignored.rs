@@ -51,3 +51,44 @@ fn sentence(finding: &Finding) -> String {
     };
     format!("{} cancelled, but {how}", requests_were(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x"}
+            40ms  -> notifications/cancelled {"requestId":1}
+            9s    <- 1 result
+                  -> 2 tools/call {"name":"x","_meta":{"progressToken":"t"}}
+            10s   -> notifications/cancelled {"requestId":2}
+            20s   <- notifications/progress {"progressToken":"t","progress":1}
+            30s   <- notifications/progress {"progressToken":"t","progress":2}
+            31s   |closed|
+                  ! cancel-ignored/leak 2
+                  ! cancel-ignored/suspect 1
+                  = 1 cancelled-ignored
+                  = 2 cancelled-ignored
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x","_meta":{"progressToken":7}}
+            40ms  -> notifications/cancelled {"requestId":1}
+            100ms <- notifications/progress {"progressToken":7,"progress":1}
+            900ms <- 1 result
+            9s    |closed|
+                  = 1 cancelled-raced
+            "#,
+        );
+    }
+}

@@ -47,3 +47,67 @@ fn sentence(finding: &Finding) -> String {
     };
     format!("{} cancelled and never answered{by}", requests_were(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol lsp
+            0ms   -> 1 textDocument/hover
+            40ms  -> $/cancelRequest {"id":1}
+            900ms |closed|
+                  ! cancel-unanswered/suspect 1
+                  = 1 cancelled-silent
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            // Silence is what MCP asks for.
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x"}
+            40ms  -> notifications/cancelled {"requestId":1}
+            90s   |closed|
+                  = 1 cancelled-silent
+            "#,
+        );
+    }
+
+    #[test]
+    fn the_longer_the_reply_is_missed_the_graver() {
+        check(
+            r#"
+            protocol acp-1
+            0ms   -> 1 session/new
+            40ms  -> $/cancel_request {"requestId":1}
+            10s   |closed|
+                  ! cancel-unanswered/violation 1
+            "#,
+        );
+        check(
+            r#"
+            protocol lsp
+            0ms   -> 1 textDocument/hover
+            40ms  -> $/cancelRequest {"id":1}
+            10m   -> textDocument/didChange
+                  ! cancel-unanswered/leak 1
+            "#,
+        );
+        check(
+            r#"
+            protocol json-rpc
+            0ms   -> 1 work
+            40ms  -> $/cancelRequest {"id":1}
+            10m   |closed|
+                  ! cancel-unanswered/violation 1
+            "#,
+        );
+    }
+}

@@ -35,3 +35,35 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} cancelled an id it never sent a request under{}", sender(finding), times(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> notifications/cancelled {"requestId":77}
+                  ! cancel-unknown/violation 77
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            // The request may be from before the recording, or in its gap.
+            begins late
+            protocol mcp-2025-11-25
+            0ms   -> notifications/cancelled {"requestId":77}
+                  -> 100 ping
+                  <- 100 result
+                  |lost 3|
+                  -> notifications/cancelled {"requestId":300}
+            "#,
+        );
+    }
+}

@@ -30,3 +30,37 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} sent a cancel that names no request{}", sender(finding), times(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-06-18
+            0ms   -> 1 tools/call {"name":"x"}
+            1s    -> notifications/cancelled {"reason":"x"}
+            2s    -> notifications/cancelled {"requestId":{"a":1}}
+            3s    <- 1 result
+                  ! cancel-without-id/violation
+                  = 1 answered
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            // A recording without params cannot tell.
+            protocol mcp-2025-06-18
+            knows no payload
+            0ms   -> 1 tools/call
+            1s    -> notifications/cancelled
+            2s    <- 1 result
+            "#,
+        );
+    }
+}

@@ -28,3 +28,35 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} cancelled a request of the other side{}", sender(finding), times(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   <- 5 sampling/createMessage
+            1s    -> notifications/cancelled {"requestId":5}
+            2s    -> 5 result
+                  ! cancel-wrong-direction/violation 5
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            // The same id both ways: each cancels its own. And a server may end a subscription this way.
+            protocol mcp-2026-07-28
+            0ms   -> 5 subscriptions/listen
+            1s    <- notifications/subscriptions/acknowledged {"_meta":{"io.modelcontextprotocol/subscriptionId":5}}
+            60s   <- notifications/cancelled {"requestId":5}
+                  = 5 answered
+            "#,
+        );
+    }
+}

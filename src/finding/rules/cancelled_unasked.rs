@@ -34,3 +34,31 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} answered {} with \"cancelled\" though nobody had cancelled", sender(finding), the_requests(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol lsp
+            0ms   -> 1 textDocument/hover
+                  <- 1 error {"code":-32800,"message":"cancelled"}
+                  ! cancelled-unasked/suspect 1
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol lsp
+            0ms   -> 1 textDocument/hover
+                  <- 1 error {"code":-32801,"message":"content modified"}
+            "#,
+        );
+    }
+}

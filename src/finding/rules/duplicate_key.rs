@@ -28,3 +28,32 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} sent a message with the same key twice{}", sender(finding), times(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol json-rpc
+            0ms   -> {"jsonrpc":"2.0","id":1,"id":2,"method":"work"}
+                  <- 2 result
+                  ! duplicate-key/suspect
+                  = 2 answered
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol json-rpc
+            0ms   -> {"jsonrpc":"2.0","id":1,"method":"work","params":{"id":2}}
+                  <- 1 result
+            "#,
+        );
+    }
+}

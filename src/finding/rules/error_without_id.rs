@@ -28,3 +28,34 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} sent an error that names no request{}", sender(finding), times(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol json-rpc
+            0ms   -> 1 work
+            1s    <- null error {"code":-32600,"message":"invalid request"}
+            2s    <- 1 result
+                  ! error-without-id/info
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            // It answers the broken message just before.
+            protocol json-rpc
+            0ms   -> raw {"jsonrpc":"2.0","method"
+                  <- null error {"code":-32700,"message":"parse error"}
+                  ! unreadable-message
+            "#,
+        );
+    }
+}

@@ -31,3 +31,34 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} used an id with a fraction{}", sender(finding), times(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol lsp
+            0ms   -> 1.5 textDocument/hover
+                  <- 1.5 result null
+                  ! fractional-id/violation 1.5
+                  = 1.5 answered
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol lsp
+            0ms   -> 1.0 textDocument/hover
+                  <- 1 result null
+                  -> 1e3 textDocument/hover
+                  <- 1000 result null
+            "#,
+        );
+    }
+}

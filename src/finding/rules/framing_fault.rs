@@ -31,3 +31,40 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} sent bytes that are not framed as messages{}", sender(finding), times(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Side;
+    use crate::exchange::{CancelPolicy, Slip};
+    use crate::protocol::Dialect;
+
+    fn charged(kind: SlipKind, subject: &str) -> Option<Severity> {
+        let slip = Slip {
+            kind,
+            by: Side::Server,
+            seq: 1,
+            at: 0,
+            dialect: Dialect::Lsp,
+            method: None,
+            tool: None,
+            subject: subject.to_string(),
+            also: Vec::new(),
+            on_http: false,
+            doubtful: false,
+        };
+        let ground = Ground { policy: CancelPolicy::Spec, race_window: 0, deadline: 0, http: false };
+        judge(&Fact::Slip(slip), &ground).map(|charge| charge.severity)
+    }
+
+    #[test]
+    fn it_fires() {
+        assert_eq!(charged(SlipKind::Fault, "garbage"), Some(Severity::Suspect));
+        assert_eq!(charged(SlipKind::Fault, "byte-order-mark"), Some(Severity::Info));
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        assert_eq!(charged(SlipKind::DuplicateKey, ""), None);
+    }
+}

@@ -28,3 +28,34 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} answered {} under an id that lost digits", sender(finding), the_requests(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol json-rpc
+            0ms   -> 9007199254740993 work
+            1s    <- 9007199254740992 result
+                  ! id-precision-loss/violation
+                  = 9007199254740993 answered
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol json-rpc
+            0ms   -> 9007199254740993 work
+            1s    <- 9007199254740993 result
+                  -> 1 work
+                  <- 1.0 result
+            "#,
+        );
+    }
+}

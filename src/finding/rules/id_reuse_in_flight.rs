@@ -29,3 +29,38 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} used an id again while its request was still open{}", sender(finding), times(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x"}
+            1s    -> 1 tools/call {"name":"y"}
+            2s    <- 1 result
+                  <- 1 result
+                  ! id-reuse-in-flight/violation 1
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            // Clients of 2026-07-28 know no session: on two connections one id is two.
+            protocol mcp-2026-07-28
+            0ms   #1 |opened POST /mcp|
+                  #1 -> 1 tools/call {"name":"x"}
+                  #2 |opened POST /mcp|
+                  #2 -> 1 tools/call {"name":"y"}
+            1s    #2 <- 1 result
+                  #1 <- 1 result
+            "#,
+        );
+    }
+}

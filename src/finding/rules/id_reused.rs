@@ -34,3 +34,53 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} used an id again in the same session{}", sender(finding), times(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/list
+                  <- 1 result
+            1s    -> 1 tools/list
+                  <- 1 result
+                  ! id-reused/violation 1
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol lsp
+            0ms   -> 1 textDocument/hover
+                  <- 1 result null
+            1s    -> 1 textDocument/hover
+                  <- 1 result null
+            "#,
+        );
+    }
+
+    #[test]
+    fn modern_mcp_allows_it_once_answered() {
+        check(
+            r#"
+            protocol mcp-2026-07-28
+            0ms   -> 1 tools/list
+                  <- 1 result
+            1s    -> 1 tools/list
+                  <- 1 result
+            2s    -> 2 tools/list
+            3s    -> notifications/cancelled {"requestId":2}
+            9s    -> 2 tools/list
+                  <- 2 result
+                  ! id-reused/suspect 2
+            "#,
+        );
+    }
+}

@@ -28,3 +28,34 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} answered {} under an id of another kind", sender(finding), the_requests(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 7 tools/call {"name":"x"}
+            1s    <- "7" result
+                  ! id-type-mismatch/violation
+                  = 7 answered
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 7 tools/call {"name":"x"}
+                  -> "7" tools/call {"name":"y"}
+            1s    <- "7" result
+                  <- 7 result
+            "#,
+        );
+    }
+}

@@ -32,3 +32,33 @@ fn sentence(finding: &Finding) -> String {
         the_requests(finding)
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            0ms   -> 1 tools/list {"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}
+                  <- 1 result {"resultType":"input_required","requestState":"s"}
+                  ! input-required-not-allowed/violation 1
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            0ms   -> 1 tools/call {"name":"x","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}
+                  <- 1 result {"resultType":"input_required","requestState":"s"}
+                  -> 2 tools/call {"name":"x","requestState":"s","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}
+                  <- 2 result {"resultType":"complete"}
+                  = 1 input-required
+                  = 2 answered
+            "#,
+        );
+    }
+}

@@ -28,3 +28,34 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} used something that is no id as an id{}", sender(finding), times(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol json-rpc
+            0ms   -> {"jsonrpc":"2.0","id":{"a":1},"method":"work"}
+            1s    <- null error {"code":-32600,"message":"invalid request"}
+            2s    |closed|
+                  ! invalid-id/violation
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol json-rpc
+            0ms   -> "" work
+                  <- "" result
+                  -> 0 work
+                  <- 0 result null
+            "#,
+        );
+    }
+}

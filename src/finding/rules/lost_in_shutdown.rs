@@ -22,3 +22,34 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} still open when the session was closed", requests_were(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"slow"}
+            900ms |closed|
+                  ! lost-in-shutdown/info 1
+                  = 1 lost-in-shutdown
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"slow"}
+            100ms -> notifications/cancelled {"requestId":1}
+            900ms |closed|
+                  = 1 cancelled-silent
+            "#,
+        );
+    }
+}

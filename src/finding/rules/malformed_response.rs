@@ -28,3 +28,35 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} answered {} with both or neither of result and error", sender(finding), the_requests(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol json-rpc
+            0ms   -> 1 work
+                  <- {"jsonrpc":"2.0","id":1,"result":1,"error":{"code":1,"message":"x"}}
+                  -> 2 work
+                  <- {"jsonrpc":"2.0","id":2}
+                  ! malformed-response/violation
+                  = 1 failed
+                  = 2 answered
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol json-rpc
+            0ms   -> 1 work
+                  <- 1 result null
+            "#,
+        );
+    }
+}

@@ -43,3 +43,37 @@ fn sentence(finding: &Finding) -> String {
     };
     format!("{} never answered and never cancelled, {why}", requests_were(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"hang"}
+            40s   -> 2 ping
+            +5ms  <- 2 result
+            41s   |closed|
+                  ! orphaned-request/leak 1
+                  = 1 orphaned
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            // A recording that just stops proves nothing.
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"hang"}
+            5s    -> 2 ping
+            +5ms  <- 2 result
+                  = 1 in-flight
+            "#,
+        );
+    }
+}

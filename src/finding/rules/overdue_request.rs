@@ -25,3 +25,34 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} open past the deadline and neither answered nor cancelled", requests_were(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol lsp
+            0ms   -> 1 textDocument/hover
+            31s   -> textDocument/didChange
+                  ! overdue-request/suspect 1
+                  = 1 overdue
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            // What waits for a person has no deadline.
+            protocol lsp
+            0ms   <- 1 window/showMessageRequest
+            300s  -> textDocument/didChange
+                  = server 1 in-flight
+            "#,
+        );
+    }
+}

@@ -25,3 +25,34 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} open when {} died", requests_were(finding), peer(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol lsp
+            0ms   -> 1 textDocument/hover
+            50ms  |exit 139|
+                  ! peer-died/suspect 1
+                  = 1 peer-died
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            // Told to go by a signal made for that: nobody died on anybody.
+            protocol lsp
+            0ms   -> 1 textDocument/hover
+            50ms  |killed 15|
+                  ! lost-in-shutdown 1
+            "#,
+        );
+    }
+}

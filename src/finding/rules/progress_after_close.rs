@@ -32,3 +32,35 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} sent progress for {} after the answer", sender(finding), the_requests(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x","_meta":{"progressToken":1}}
+            1s    <- 1 result
+            2s    <- notifications/progress {"progressToken":1,"progress":5}
+                  ! progress-after-close/violation 1
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            // The token of a task lives on after the answer.
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x","task":{},"_meta":{"progressToken":1}}
+            1s    <- 1 result {"task":{"taskId":"a","status":"working","ttl":1000}}
+            2s    <- notifications/progress {"progressToken":1,"progress":5}
+                  <- notifications/tasks/status {"taskId":"a","status":"failed"}
+            "#,
+        );
+    }
+}

@@ -29,3 +29,36 @@ fn sentence(finding: &Finding) -> String {
         if finding.count == 1 { "a progress token".to_string() } else { format!("{} progress tokens", finding.count) };
     format!("{} began {them} and never sent the end", sender(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol lsp
+            0ms   <- 1 window/workDoneProgress/create {"token":"t"}
+                  -> 1 result null
+            1s    <- $/progress {"token":"t","value":{"kind":"begin","title":"Indexing"}}
+            5m    |closed|
+                  ! progress-never-ended/leak
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol lsp
+            0ms   <- 1 window/workDoneProgress/create {"token":"t"}
+                  -> 1 result null
+            1s    <- $/progress {"token":"t","value":{"kind":"begin","title":"Indexing"}}
+            2s    <- $/progress {"token":"t","value":{"kind":"end"}}
+            5m    |closed|
+            "#,
+        );
+    }
+}

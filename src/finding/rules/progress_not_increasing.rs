@@ -31,3 +31,35 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} sent progress that did not increase{}", sender(finding), times(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x","_meta":{"progressToken":"t"}}
+                  <- notifications/progress {"progressToken":"t","progress":5}
+                  <- notifications/progress {"progressToken":"t","progress":5}
+            1s    <- 1 result
+                  ! progress-not-increasing/violation
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x","_meta":{"progressToken":"t"}}
+                  <- notifications/progress {"progressToken":"t","progress":0}
+                  <- notifications/progress {"progressToken":"t","progress":0.5}
+            1s    <- 1 result
+            "#,
+        );
+    }
+}

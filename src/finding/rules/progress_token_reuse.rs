@@ -29,3 +29,35 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} gave one progress token to two open requests{}", sender(finding), times(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x","_meta":{"progressToken":"t"}}
+                  -> 2 tools/call {"name":"y","_meta":{"progressToken":"t"}}
+            1s    <- 1 result
+                  <- 2 result
+                  ! progress-token-reuse/violation
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x","_meta":{"progressToken":"t"}}
+                  <- 1 result
+                  -> 2 tools/call {"name":"y","_meta":{"progressToken":"t"}}
+                  <- 2 result
+            "#,
+        );
+    }
+}

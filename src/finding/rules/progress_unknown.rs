@@ -29,3 +29,32 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} sent progress on a token nobody gave{}", sender(finding), times(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   <- notifications/progress {"progressToken":"never","progress":5}
+                  ! progress-unknown/violation
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            begins late
+            0ms   <- notifications/progress {"progressToken":"before","progress":5}
+                  -> 8 tools/call {"name":"x","_meta":{"progressToken":"8"}}
+                  <- notifications/progress {"progressToken":8,"progress":5}
+                  <- 8 result
+            "#,
+        );
+    }
+}

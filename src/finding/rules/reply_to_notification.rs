@@ -28,3 +28,33 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} answered a notification{}", sender(finding), times(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> notifications/roots/list_changed
+                  <- null error {"code":-32601,"message":"method not found"}
+                  ! reply-to-notification/violation
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            // About a message that could not be read.
+            protocol json-rpc
+            0ms   -> raw {"jsonrpc":"2.0","method":
+                  <- null error {"code":-32700,"message":"parse error"}
+                  ! unreadable-message
+            "#,
+        );
+    }
+}

@@ -28,3 +28,37 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} answered under an id nobody asked with{}", sender(finding), times(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol lsp
+            0ms   <- 9 result null
+                  ! response-unknown-id/violation 9
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol lsp
+            0ms   -> 9 textDocument/hover
+                  <- 9 workspace/configuration
+            1ms   -> 9 result []
+            2ms   <- 9 result null
+            "#,
+        );
+    }
+
+    #[test]
+    fn a_late_start_excuses_it() {
+        check("begins late\n 0ms <- 9 result null\n -> 10 tools/list\n <- 10 result\n ! response-unknown-id/info 9");
+    }
+}

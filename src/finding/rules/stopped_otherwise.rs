@@ -28,3 +28,36 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} ended a cancelled prompt with another stop reason than cancelled{}", sender(finding), times(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol acp-1
+            0ms   -> 1 session/prompt {"sessionId":"s"}
+            1s    -> session/cancel {"sessionId":"s"}
+            9s    <- 1 result {"stopReason":"end_turn"}
+                  ! stopped-otherwise/violation 1
+                  ! cancel-ignored/info 1
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol acp-1
+            0ms   -> 1 session/prompt {"sessionId":"s"}
+            1s    -> session/cancel {"sessionId":"s"}
+                  <- session/update {"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk"}}
+            9s    <- 1 result {"stopReason":"cancelled"}
+                  = 1 cancelled-acknowledged
+            "#,
+        );
+    }
+}

@@ -28,3 +28,34 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} went on streaming {} after the final event", sender(finding), the_requests(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol a2a-0.3
+            0ms   -> 1 message/stream {"message":{"role":"user"}}
+            1s    <- 1 result {"kind":"status-update","taskId":"t","status":{"state":"completed"},"final":true}
+            2s    <- 1 result {"kind":"artifact-update","taskId":"t"}
+                  ! stream-after-final/violation 1
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol a2a-0.3
+            0ms   -> 1 message/stream {"message":{"role":"user"}}
+            1s    <- 1 result {"kind":"artifact-update","taskId":"t"}
+            2s    <- 1 result {"kind":"status-update","taskId":"t","status":{"state":"completed"},"final":true}
+                  = 1 became-task
+            "#,
+        );
+    }
+}

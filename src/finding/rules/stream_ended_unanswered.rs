@@ -31,3 +31,46 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} posted, and the HTTP response ended without the answer", requests_were(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2026-07-28
+            0ms   #1 |opened POST /mcp|
+                  #1 -> 1 tools/call {"name":"x"}
+            10ms  #1 |head 200|
+            20ms  #1 |closed by server|
+                  ! stream-ended-unanswered/violation 1
+                  = 1 orphaned
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            // Accepted: the answer comes on another stream. Refused by HTTP: that is the answer.
+            protocol mcp-2024-11-05
+            0ms   #1 |opened GET /sse|
+                  #1 |streaming|
+            5ms   #2 |opened POST /messages|
+                  #2 -> 1 tools/call {"name":"x"}
+            10ms  #2 |head 202|
+                  #2 |closed by server|
+            20ms  #1 <- 1 result
+            30ms  #3 |opened POST /messages|
+                  #3 -> 2 tools/call {"name":"x"}
+            40ms  #3 |head 401|
+                  #3 |closed by server|
+                  = 1 answered
+                  = 2 failed
+            "#,
+        );
+    }
+}

@@ -28,3 +28,51 @@ fn sentence(finding: &Finding) -> String {
         if finding.count == 1 { "an HTTP response".to_string() } else { format!("{} HTTP responses", finding.count) };
     format!("the server left {them} open after the request was settled")
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-06-18
+            0ms   #1 |opened POST /mcp|
+                  #1 -> 1 tools/call {"name":"x"}
+                  #1 |head 200|
+                  #1 |streaming|
+            1s    #2 |opened POST /mcp|
+                  #2 -> notifications/cancelled {"requestId":1}
+                  #2 |head 202|
+                  #2 |closed by server|
+            60s   #3 |opened POST /mcp|
+                  #3 -> 2 ping
+                  #3 <- 2 result
+                  #3 |closed by server|
+                  ! stream-left-open/leak #1
+                  = 1 cancelled-silent
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol mcp-2025-06-18
+            0ms   #1 |opened GET /mcp|
+                  #1 |head 200|
+                  #1 |streaming|
+            1s    #2 |opened POST /mcp|
+                  #2 -> 1 ping
+                  #2 <- 1 result
+                  #2 |closed by server|
+            1h    #3 |opened POST /mcp|
+                  #3 -> 2 ping
+                  #3 <- 2 result
+                  #3 |closed by server|
+            "#,
+        );
+    }
+}

@@ -32,3 +32,34 @@ fn sentence(finding: &Finding) -> String {
         times(finding)
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2026-07-28
+            0ms   -> 1 subscriptions/listen
+            1s    <- notifications/tools/list_changed {"_meta":{"io.modelcontextprotocol/subscriptionId":1}}
+                  ! subscription-unacknowledged/violation
+                  = 1 open-stream
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol mcp-2026-07-28
+            0ms   -> 1 subscriptions/listen
+            1s    <- notifications/subscriptions/acknowledged {"_meta":{"io.modelcontextprotocol/subscriptionId":1}}
+            1h    <- notifications/tools/list_changed {"_meta":{"io.modelcontextprotocol/subscriptionId":1}}
+                  = 1 open-stream
+            "#,
+        );
+    }
+}

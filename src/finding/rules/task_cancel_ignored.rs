@@ -38,3 +38,64 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} cancelled and ran on", tasks_were(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x","task":{"ttl":null}}
+            10ms  <- 1 result {"task":{"taskId":"a","status":"working","ttl":null,"pollInterval":1000}}
+            1s    -> 2 tasks/cancel {"taskId":"a"}
+                  <- 2 result {"taskId":"a","status":"working"}
+                  ! task-cancel-ignored/violation
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x","task":{"ttl":null}}
+            10ms  <- 1 result {"task":{"taskId":"a","status":"working","ttl":null,"pollInterval":1000}}
+            1s    -> 2 tasks/cancel {"taskId":"a"}
+                  <- 2 result {"taskId":"a","status":"cancelled"}
+            "#,
+        );
+    }
+
+    #[test]
+    fn in_the_extension_the_answer_is_only_an_acknowledgement() {
+        let begin = r#"
+            0ms   -> 1 tools/call {"name":"x","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}
+            10ms  <- 1 result {"resultType":"task","taskId":"a","status":"working","ttlMs":600000}
+            1s    -> 2 tasks/cancel {"taskId":"a"}
+                  <- 2 result {"resultType":"complete"}
+        "#;
+        check(begin);
+        check(&format!(
+            "{begin}\n 60s -> 3 tasks/get {{\"taskId\":\"a\"}}\n <- 3 result {{\"taskId\":\"a\",\"status\":\"working\"}}\n ! task-cancel-ignored/suspect"
+        ));
+    }
+
+    #[test]
+    fn a_turn_of_acp_v2_must_go_idle() {
+        let begin = r#"
+            protocol acp-2
+            0ms   -> 1 session/prompt {"sessionId":"s"}
+            10ms  <- 1 result
+                  <- session/update {"sessionId":"s","update":{"sessionUpdate":"state_update","state":"running"}}
+            1s    -> session/cancel {"sessionId":"s"}
+        "#;
+        check(&format!(
+            "{begin}\n 2s <- session/update {{\"sessionId\":\"s\",\"update\":{{\"sessionUpdate\":\"state_update\",\"state\":\"idle\",\"stopReason\":\"cancelled\"}}}}"
+        ));
+        check(&format!("{begin}\n 60s |closed|\n ! task-cancel-ignored/violation"));
+    }
+}

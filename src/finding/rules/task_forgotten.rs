@@ -31,3 +31,37 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} started and then forgotten: not finished, not polled, not cancelled", tasks_were(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x","task":{"ttl":null}}
+            10ms  <- 1 result {"task":{"taskId":"a","status":"working","ttl":null,"pollInterval":1000}}
+            5m    -> 2 ping
+                  <- 2 result
+                  ! task-forgotten/leak
+                  = 1 became-task
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x","task":{"ttl":null}}
+            10ms  <- 1 result {"task":{"taskId":"a","status":"working","ttl":null,"pollInterval":1000}}
+            1s    -> 2 tasks/result {"taskId":"a"}
+            5m    <- 2 result
+            6m    |closed|
+            "#,
+        );
+    }
+}

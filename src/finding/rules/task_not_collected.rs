@@ -25,3 +25,39 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} finished, and the result never fetched", tasks_were(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x","task":{"ttl":null}}
+            10ms  <- 1 result {"task":{"taskId":"a","status":"working","ttl":60000,"pollInterval":1000}}
+            1s    -> 2 tasks/get {"taskId":"a"}
+                  <- 2 result {"taskId":"a","status":"completed"}
+            3m    |closed|
+                  ! task-not-collected/suspect
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x","task":{"ttl":null}}
+            10ms  <- 1 result {"task":{"taskId":"a","status":"working","ttl":60000,"pollInterval":1000}}
+            1s    -> 2 tasks/get {"taskId":"a"}
+                  <- 2 result {"taskId":"a","status":"completed"}
+            2s    -> 3 tasks/result {"taskId":"a"}
+                  <- 3 result
+            3m    |closed|
+            "#,
+        );
+    }
+}

@@ -28,3 +28,30 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} answered {} with a task the client had not declared to take", sender(finding), the_requests(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            0ms   -> 1 tools/call {"name":"x","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}
+            10ms  <- 1 result {"resultType":"task","taskId":"a","status":"working","ttlMs":600000}
+                  ! task-not-declared/violation 1
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            0ms   -> 1 tools/call {"name":"x","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}
+            10ms  <- 1 result {"resultType":"task","taskId":"a","status":"working","ttlMs":600000}
+                  = 1 became-task
+            "#,
+        );
+    }
+}

@@ -25,3 +25,37 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} waiting for input that never came", tasks_were(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x","task":{"ttl":null}}
+            10ms  <- 1 result {"task":{"taskId":"a","status":"working","ttl":null,"pollInterval":1000}}
+            1s    <- notifications/tasks/status {"taskId":"a","status":"input_required"}
+            60s   -> 2 ping
+                  <- 2 result
+                  ! task-parked/suspect
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x","task":{"ttl":null}}
+            10ms  <- 1 result {"task":{"taskId":"a","status":"working","ttl":null,"pollInterval":1000}}
+            1s    <- notifications/tasks/status {"taskId":"a","status":"input_required"}
+            2s    <- notifications/tasks/status {"taskId":"a","status":"cancelled"}
+            60s   |closed|
+            "#,
+        );
+    }
+}

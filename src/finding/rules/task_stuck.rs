@@ -25,3 +25,35 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} still not finished long after the time to live", tasks_were(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x","task":{"ttl":null}}
+            10ms  <- 1 result {"task":{"taskId":"a","status":"working","ttl":5000,"pollInterval":1000}}
+            60s   -> 2 tasks/get {"taskId":"a"}
+                  <- 2 result {"taskId":"a","status":"working"}
+                  ! task-stuck/suspect
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x","task":{"ttl":null}}
+            10ms  <- 1 result {"task":{"taskId":"a","status":"working","ttl":50000,"pollInterval":1000}}
+            2s    -> 2 tasks/get {"taskId":"a"}
+                  <- 2 result {"taskId":"a","status":"working"}
+            "#,
+        );
+    }
+}

@@ -28,3 +28,37 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} did not know a task it had handed out{}", sender(finding), times(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x","task":{"ttl":null}}
+            10ms  <- 1 result {"task":{"taskId":"a","status":"working","ttl":60000,"pollInterval":1000}}
+            1s    -> 2 tasks/get {"taskId":"a"}
+                  <- 2 error {"code":-32602,"message":"no such task"}
+                  ! task-unknown/violation
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            // Its time to live was over.
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/call {"name":"x","task":{"ttl":null}}
+            10ms  <- 1 result {"task":{"taskId":"a","status":"working","ttl":1000,"pollInterval":1000}}
+            1s    <- notifications/tasks/status {"taskId":"a","status":"failed"}
+            9s    -> 2 tasks/get {"taskId":"a"}
+                  <- 2 error {"code":-32602,"message":"no such task"}
+            "#,
+        );
+    }
+}

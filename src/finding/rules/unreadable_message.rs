@@ -31,3 +31,29 @@ fn judge(fact: &Fact, ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} sent something that is no message{}", sender(finding), times(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   <- raw Server listening on stdio
+                  ! unreadable-message/violation
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   <- notifications/message {"level":"info","data":"Server listening on stdio"}
+            "#,
+        );
+    }
+}

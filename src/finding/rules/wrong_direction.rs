@@ -28,3 +28,31 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 fn sentence(finding: &Finding) -> String {
     format!("{} sent what only the other side may send{}", sender(finding), times(finding))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn it_fires() {
+        check(
+            r#"
+            protocol mcp-2026-07-28
+            0ms   <- 1 sampling/createMessage
+                  -> 1 result
+                  ! wrong-direction/violation 1
+            "#,
+        );
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   <- 1 sampling/createMessage
+                  -> 1 result
+            "#,
+        );
+    }
+}
