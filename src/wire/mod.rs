@@ -11,6 +11,8 @@ pub mod http1;
 pub mod http_head;
 pub mod lines;
 pub mod sniff;
+#[cfg(test)]
+mod split_tests;
 pub mod sse;
 #[cfg(test)]
 mod told;

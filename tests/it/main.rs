@@ -9,6 +9,9 @@ mod faults;
 /// kill -9 at random points: what was committed is there, whole and in order.
 #[cfg(target_os = "linux")]
 mod kills;
+/// Messages longer than memory should be.
+#[cfg(target_os = "linux")]
+mod long_messages;
 /// Servers for the other tests: this same binary, run again.
 #[cfg(unix)]
 mod peer;
