@@ -12,6 +12,7 @@ pub mod marks;
 pub mod message;
 pub mod print;
 pub mod scanner;
+mod skip;
 mod string;
 pub mod text;
 mod trie;

@@ -7,9 +7,10 @@
 
 use super::envelope::{Envelope, LONGEST_NAME_BYTES, Literal};
 use super::print::Print;
+use super::skip;
 use super::string::{self, Tail};
 use super::text::{Names, unescape};
-use super::trie::{BATCH, ID, LEVELS, META, NONE, NodeId, PARAMS, ROOT, Trie};
+use super::trie::{BATCH, ID, LEVELS, META, METHOD, NONE, NodeId, PARAMS, ROOT, Trie};
 use super::{Message, Oddity, Unreadable};
 
 /// Brackets are told apart down to this depth (128 KiB of bits); deeper ones are only counted.
@@ -170,46 +171,71 @@ impl Scanner {
         let mut from = Marked { key: 0, keep: 0, print: 0 };
         let mut state = self.state;
         let mut at = 0;
+        let mut may_skip = true;
         while at < bytes.len() {
             let byte = bytes[at];
             match state {
                 State::Value | State::FirstItem | State::Start => match byte {
                     b'"' => {
                         self.begin_scalar(byte, at, state, &mut from);
-                        self.is_key = false;
-                        self.escaped = false;
-                        state = State::Text;
-                        at += 1;
+                        if let Some(end) = skip::string(bytes, at + 1) {
+                            self.escaped = self.place == METHOD && bytes[at..end].contains(&b'\\');
+                            at = end;
+                            state = self.end_scalar(bytes, at, &from);
+                        } else {
+                            self.is_key = false;
+                            self.escaped = false;
+                            state = State::Text;
+                            at += 1;
+                        }
                     }
-                    b'{' => {
-                        state = self.open(true, at, state, &mut from);
-                        at += 1;
-                    }
-                    b'[' => {
-                        state = self.open(false, at, state, &mut from);
+                    b'{' | b'[' => {
+                        if may_skip && self.is_unwanted(byte, state) {
+                            if self.place != NONE {
+                                self.begin_at_place(byte, at, &mut from);
+                            }
+                            if let Some(end) = skip::container(bytes, at) {
+                                at = end;
+                                state = self.end_scalar(bytes, at, &from);
+                                continue;
+                            }
+                            // What lies around the end of the piece is read twice, but not once per level.
+                            may_skip = false;
+                        }
+                        state = self.open(byte == b'{', at, state, &mut from);
                         at += 1;
                     }
                     b'-' | b'0'..=b'9' => {
                         self.begin_scalar(byte, at, state, &mut from);
-                        state = State::Number(match byte {
-                            b'-' => Number::Minus,
-                            b'0' => Number::Zero,
-                            _ => Number::Whole,
-                        });
-                        at += 1;
+                        if let Some(end) = skip::number(bytes, at) {
+                            at = end;
+                            state = self.end_scalar(bytes, at, &from);
+                        } else {
+                            state = State::Number(match byte {
+                                b'-' => Number::Minus,
+                                b'0' => Number::Zero,
+                                _ => Number::Whole,
+                            });
+                            at += 1;
+                        }
                     }
                     b't' | b'f' | b'n' => {
                         self.begin_scalar(byte, at, state, &mut from);
-                        state = State::Word(match byte {
-                            b't' => b"rue",
-                            b'f' => b"alse",
-                            _ => b"ull",
-                        });
-                        at += 1;
+                        if let Some(end) = skip::word(bytes, at) {
+                            at = end;
+                            state = self.end_scalar(bytes, at, &from);
+                        } else {
+                            state = State::Word(match byte {
+                                b't' => b"rue",
+                                b'f' => b"alse",
+                                _ => b"ull",
+                            });
+                            at += 1;
+                        }
                     }
                     b' ' | b'\t' | b'\r' | b'\n' => at += 1,
                     b']' if matches!(state, State::FirstItem) => {
-                        state = self.close(bytes, at, &mut from);
+                        state = self.close(bytes, at, &from);
                         at += 1;
                     }
                     _ => state = State::Broken,
@@ -225,11 +251,23 @@ impl Scanner {
                             from.print = at;
                         }
                         state = State::Text;
-                        at += 1;
+                        at = string::skip_plain(bytes, at + 1);
+                        if bytes.get(at) == Some(&b'"') {
+                            if self.node != NONE {
+                                self.end_key(&bytes[from.key..at]);
+                            }
+                            at += 1;
+                            // Almost always the colon follows at once.
+                            state = State::Colon;
+                            if bytes.get(at) == Some(&b':') {
+                                state = State::Value;
+                                at += 1;
+                            }
+                        }
                     }
                     b' ' | b'\t' | b'\r' | b'\n' => at += 1,
                     b'}' if matches!(state, State::FirstKey) => {
-                        state = self.close(bytes, at, &mut from);
+                        state = self.close(bytes, at, &from);
                         at += 1;
                     }
                     _ => state = State::Broken,
@@ -243,16 +281,11 @@ impl Scanner {
                                 self.end_key(&bytes[from.key..at]);
                             }
                             at += 1;
-                            // Almost always the colon follows at once.
                             state = State::Colon;
-                            if bytes.get(at) == Some(&b':') {
-                                state = State::Value;
-                                at += 1;
-                            }
                         }
                         Some(b'"') => {
                             at += 1;
-                            state = self.end_scalar(bytes, at, &mut from);
+                            state = self.end_scalar(bytes, at, &from);
                         }
                         Some(b'\\') => {
                             self.escaped = true;
@@ -306,7 +339,7 @@ impl Scanner {
                                 state = State::Number(next);
                                 at += 1;
                             }
-                            None if number.may_end() => state = self.end_scalar(bytes, at, &mut from),
+                            None if number.may_end() => state = self.end_scalar(bytes, at, &from),
                             None => state = State::Broken,
                         }
                     }
@@ -319,7 +352,7 @@ impl Scanner {
                         at += came.len();
                         state = State::Word(&rest[came.len()..]);
                         if came.len() == rest.len() {
-                            state = self.end_scalar(bytes, at, &mut from);
+                            state = self.end_scalar(bytes, at, &from);
                         }
                     }
                 }
@@ -340,7 +373,7 @@ impl Scanner {
                         at += 1;
                     }
                     b'}' | b']' if self.in_object() == (byte == b'}') => {
-                        state = self.close(bytes, at, &mut from);
+                        state = self.close(bytes, at, &from);
                         at += 1;
                     }
                     b' ' | b'\t' | b'\r' | b'\n' => at += 1,
@@ -408,6 +441,16 @@ impl Scanner {
         self.brackets[level / 64] >> (level % 64) & 1 == 1
     }
 
+    /// Whether nothing inside the object or array that begins here can be of interest.
+    #[inline]
+    fn is_unwanted(&self, open: u8, state: State) -> bool {
+        match self.place {
+            _ if matches!(state, State::Start) || self.node == BATCH => false,
+            NONE => true,
+            place => open == b'[' || self.trie.node(place).inside == NONE,
+        }
+    }
+
     /// What may follow a value that is whole.
     fn after(&self) -> State {
         match self.depth {
@@ -441,7 +484,7 @@ impl Scanner {
     }
 
     #[inline]
-    fn end_scalar(&mut self, bytes: &[u8], at: usize, from: &mut Marked) -> State {
+    fn end_scalar(&mut self, bytes: &[u8], at: usize, from: &Marked) -> State {
         if self.place != NONE {
             self.end_at_place(bytes, at, from);
         }
@@ -548,7 +591,7 @@ impl Scanner {
         }
     }
 
-    fn close(&mut self, bytes: &[u8], at: usize, from: &mut Marked) -> State {
+    fn close(&mut self, bytes: &[u8], at: usize, from: &Marked) -> State {
         match self.node {
             PARAMS => self.end_print(&bytes[from.print..at]),
             ROOT => self.end_envelope(),
