@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
+use super::limits::LimitArgs;
 use super::place::StorePlace;
 use super::replay::{How, duration};
 use crate::error::{Doing, Error, Result};
@@ -57,6 +58,8 @@ pub struct FixtureArgs {
     how: How,
     #[command(flatten)]
     place: StorePlace,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// The server and its arguments, for the test
     #[arg(last = true)]
     command: Vec<OsString>,
@@ -69,7 +72,7 @@ fn language(name: &str) -> std::result::Result<Language, String> {
 impl FixtureArgs {
     pub fn run(self) -> Result<ExitCode> {
         let mut kept = super::recording::collect(&self.place, &self.session)?;
-        let judged = judge(&mut kept);
+        let judged = judge(&mut kept, &self.limits.options());
         let recording = super::recording::recording_of(kept);
         let mut told = String::new();
         for fixture in self.fixtures(&recording, &judged)? {
@@ -118,7 +121,7 @@ impl FixtureArgs {
                     finding.rule.name
                 )));
             }
-            let slice = cut_finding(recording, finding, &Options::default())?;
+            let slice = cut_finding(recording, finding, &self.limits.options())?;
             let words = [
                 finding.method.as_deref().unwrap_or(""),
                 finding.tool.as_deref().unwrap_or(""),
@@ -171,8 +174,14 @@ impl FixtureArgs {
         if self.how.pace != crate::replay::Pace::Recorded {
             options.extend(["--pace".to_string(), "instant".to_string()]);
         }
-        if let Some(window) = self.how.race_window {
-            options.extend(["--race-window".to_string(), format!("{}ms", window.as_millis())]);
+        if let Some(window) = self.limits.race_window {
+            options.extend(["--race-window".to_string(), format!("{window}ms")]);
+        }
+        if let Some(policy) = self.limits.cancel_policy {
+            options.extend(["--cancel-policy".to_string(), policy.name().to_string()]);
+        }
+        if let Some(dialect) = self.limits.protocol {
+            options.extend(["--protocol".to_string(), dialect.flag()]);
         }
         options
     }
@@ -249,7 +258,7 @@ impl FixtureArgs {
         let mut peer = ChildPeer::start(&self.command, script.recording.framing, stamper)?;
         let play = Play { pace: self.how.pace, patience: self.how.patience(), times: 1, target: String::new() };
         let mut run = play.run(&script, &mut peer, stamper);
-        let judged = expect::judge(&mut run, self.how.limits());
+        let judged = expect::judge(&mut run, &self.how.judging(&self.limits));
         Ok(judged.findings.iter().any(|other| fixture::is_same(other, finding)))
     }
 
@@ -296,8 +305,8 @@ fn without_idle_notices(recording: Recording) -> Recording {
     keep_lines(&recording, &keep)
 }
 
-fn judge(kept: &mut Collected) -> Judged {
-    let mut analyzer = Analyzer::new(&kept.sessions[0].clone(), &Options::default());
+fn judge(kept: &mut Collected, options: &Options) -> Judged {
+    let mut analyzer = Analyzer::new(&kept.sessions[0].clone(), options);
     let events = std::mem::take(&mut kept.events);
     for event in &events {
         analyzer.event(event, kept);

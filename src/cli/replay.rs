@@ -7,11 +7,11 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
+use super::limits::LimitArgs;
 use super::place::StorePlace;
 use crate::error::{Error, Result};
 use crate::event::Stamper;
-use crate::exchange::Limits;
-use crate::finding::Judged;
+use crate::finding::{Judged, Options};
 use crate::replay::child::ChildPeer;
 use crate::replay::expect::{self, Expectation, Met};
 use crate::replay::fault::Fault;
@@ -96,6 +96,8 @@ struct ClientArgs {
     json: bool,
     #[command(flatten)]
     place: StorePlace,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// The server and its arguments
     #[arg(last = true, required_unless_present = "url")]
     command: Vec<OsString>,
@@ -119,9 +121,6 @@ pub struct How {
     /// Longest pause: recorded pauses are cut to this
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub longest_pause: Duration,
-    /// What comes this soon after a cancel may have crossed it [default: 1s, or twice the median round trip]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub race_window: Option<Duration>,
 }
 
 impl How {
@@ -135,14 +134,12 @@ impl How {
         }
     }
 
-    /// The limits of judgement that fit: what we saw hang for `--hang-after` is past its deadline.
-    pub fn limits(&self) -> Limits {
-        let hang_ms = self.hang_after.as_millis() as u64;
-        Limits {
-            deadline_ms: hang_ms.saturating_mul(9) / 10,
-            race_window_ms: self.race_window.map(|window| window.as_millis() as u64),
-            ..Limits::default()
-        }
+    /// How to judge a live run: what we saw hang for `--hang-after` is past its deadline.
+    pub fn judging(&self, limits: &LimitArgs) -> Options {
+        let mut options = limits.options();
+        let hung_ms = (self.hang_after.as_millis() as u64).saturating_mul(9) / 10;
+        options.limits.deadline_ms = options.limits.deadline_ms.min(hung_ms);
+        options
     }
 }
 
@@ -204,7 +201,7 @@ impl ClientArgs {
         }
         let ignore = Ignore::new(self.ignore.iter().map(String::as_str));
         let comparison = Comparison::new(&script, &run, &ignore);
-        let judged = expect::judge(&mut run, self.how.limits());
+        let judged = expect::judge(&mut run, &self.how.judging(&self.limits));
         let met: Vec<Met> = self.expect.iter().map(|wanted| expect::met(wanted, &judged, &run.rounds)).collect();
         let result = Outcome { script: &script, run: &run, comparison: &comparison, judged: &judged, met: &met };
         let text = if self.json { format!("{:#}\n", result.json()) } else { result.text() };

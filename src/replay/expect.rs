@@ -7,7 +7,6 @@
 use std::str::FromStr;
 
 use super::client::{Round, Run};
-use crate::exchange::Limits;
 use crate::finding::{Analyzer, Blame, Finding, Judged, Options, RULES, Severity};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,9 +68,8 @@ pub struct Met {
 }
 
 /// Judges the live run with limits that fit its patience.
-pub fn judge(run: &mut Run, limits: Limits) -> Judged {
-    let options = Options { limits, ..Options::default() };
-    let mut analyzer = Analyzer::new(&run.session, &options);
+pub fn judge(run: &mut Run, options: &Options) -> Judged {
+    let mut analyzer = Analyzer::new(&run.session, options);
     let events = std::mem::take(&mut run.kept.events);
     for event in &events {
         analyzer.event(event, &mut run.kept);

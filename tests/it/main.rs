@@ -6,6 +6,9 @@ mod doors;
 /// Whatever befalls the store, traffic goes on: a folder, no database, read-only, locked, a full disk.
 #[cfg(target_os = "linux")]
 mod faults;
+/// Fixtures cut from real servers: they fail on the server with the bug and pass on the mended one.
+#[cfg(target_os = "linux")]
+mod fixtures;
 /// kill -9 at random points: what was committed is there, whole and in order.
 #[cfg(target_os = "linux")]
 mod kills;

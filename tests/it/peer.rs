@@ -26,6 +26,8 @@ fn serve() {
     match std::env::var(MODE).as_deref() {
         Ok("echo") => echo(),
         Ok("mcp") => mcp(),
+        Ok("deaf") => crate::fixtures::serve(false),
+        Ok("heeding") => crate::fixtures::serve(true),
         other => panic!("there is no peer {other:?}"),
     }
     // The harness would write its verdict where our messages go.
@@ -33,7 +35,7 @@ fn serve() {
     unsafe { libc::_exit(0) };
 }
 
-fn real_stdout() -> OwnedFd {
+pub fn real_stdout() -> OwnedFd {
     // SAFETY: the shell that started us opened it, and nobody else here uses it.
     unsafe { OwnedFd::from_raw_fd(3) }
 }
