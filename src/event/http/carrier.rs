@@ -133,8 +133,9 @@ impl Carrier {
         // The response may come before the request's end was told.
         let expects = self.request.had_rpc() || self.head.asks_events;
         if status == 101 {
-            self.request.becomes_socket();
-            self.response.becomes_socket();
+            let extensions = value(fields, "sec-websocket-extensions");
+            self.request.becomes_socket(extensions);
+            self.response.becomes_socket(extensions);
             pen.happening(Happening::CarrierStreaming { resumes: None });
         } else {
             let kind = BodyKind::of(fields);

@@ -9,12 +9,12 @@
 mod carrier;
 mod content;
 mod conversation;
+mod events;
 mod head;
 mod held;
 mod reader;
 pub mod secrets;
 mod socket;
-mod sse;
 #[cfg(test)]
 mod tests;
 

@@ -7,16 +7,13 @@ use crate::event::scribe::{OpenBody, Scribe};
 use crate::event::{Happening, Micros, Side, Sink};
 
 use super::content::{Content, Trouble};
+use super::events::Events;
 use super::head::BodyKind;
 use super::held::{LONGEST_HELD_BYTES, looks_like_rpc};
 use super::socket::Socket;
-use super::sse::{Sse, Told};
 
 /// So much of a refusal's text goes into a note.
 const LONGEST_REFUSAL_CHARS: usize = 200;
-
-/// Ids of server-sent events are short; a longer one is cut.
-const LONGEST_EVENT_ID_CHARS: usize = 200;
 
 /// Writes for one carrier at one moment.
 pub(super) struct Pen<'a> {
@@ -72,24 +69,17 @@ enum Reader {
     /// A body of one message or batch, short so far.
     Short(Vec<u8>),
     Long(OpenBody),
-    Events(EventReader),
-    Socket(Socket),
+    Events(Events),
+    Socket(Box<Socket>),
     /// Counted only.
     Skip,
     Done,
 }
 
-#[derive(Default)]
-struct EventReader {
-    sse: Sse,
-    held: Vec<u8>,
-    open: Option<OpenBody>,
-}
-
 impl Body {
     pub(super) fn new(from: Side, kind: BodyKind, coding: Option<&str>) -> Body {
         let reader = match kind {
-            BodyKind::EventStream => Reader::Events(EventReader::default()),
+            BodyKind::EventStream => Reader::Events(Events::default()),
             BodyKind::Other if from == Side::Client => Reader::Skip,
             _ => Reader::Short(Vec::new()),
         };
@@ -105,9 +95,9 @@ impl Body {
         }
     }
 
-    pub(super) fn becomes_socket(&mut self) {
+    pub(super) fn becomes_socket(&mut self, extensions: Option<&str>) {
         self.content = Content::new(None);
-        self.reader = Reader::Socket(Socket::default());
+        self.reader = Reader::Socket(Box::new(Socket::new(extensions)));
     }
 
     pub(super) fn expect_rpc(&mut self, expects: bool) {
@@ -137,7 +127,7 @@ impl Body {
         pen.happening(Happening::Lost { from: Some(self.from), events: 1, bytes: 0, why });
         match std::mem::replace(&mut self.reader, Reader::Skip) {
             Reader::Long(open) => pen.end(open),
-            Reader::Events(EventReader { open: Some(open), .. }) => pen.end(open),
+            Reader::Events(mut events) => events.end(pen),
             _ => {}
         }
     }
@@ -149,9 +139,9 @@ impl Body {
         match std::mem::replace(&mut self.reader, Reader::Done) {
             Reader::Short(text) => self.end_short(&text, pen),
             Reader::Long(open) => pen.end(open),
-            // An event without its empty line is not an event, unless we began to write it down.
-            Reader::Events(EventReader { open: Some(open), .. }) => pen.end(open),
-            _ => {}
+            Reader::Events(mut events) => events.end(pen),
+            Reader::Socket(mut socket) => socket.end(self.from, pen),
+            Reader::Skip | Reader::Done => {}
         }
         if let Some(trouble) = broken {
             self.give_up(trouble, pen);
@@ -166,10 +156,8 @@ impl Body {
         let is_json = matches!(text[0], b'{' | b'[');
         // What calls itself JSON and is none is evidence; an object without any key of JSON-RPC is somebody else's.
         let is_broken = self.kind == BodyKind::Json && !is_json;
-        if self.expects_rpc && (looks_like_rpc(text) || is_broken || (is_json && self.from == Side::Server)) {
-            self.had_rpc = true;
-            pen.body(self.from, text);
-        } else if looks_like_rpc(text) {
+        let is_answer = is_json && self.from == Side::Server;
+        if looks_like_rpc(text) || (self.expects_rpc && (is_broken || is_answer)) {
             self.had_rpc = true;
             pen.body(self.from, text);
         } else if self.refused && self.expects_rpc {
@@ -209,47 +197,12 @@ impl Reader {
                 *self = Reader::Long(open);
             }
             Reader::Long(open) => pen.part(*open, piece),
-            Reader::Events(events) => events.feed(from, expects_rpc, had_rpc, piece, pen),
+            Reader::Events(events) => events.feed(expects_rpc, had_rpc, piece, pen),
             Reader::Socket(socket) => {
                 *had_rpc = true;
                 socket.feed(from, piece, pen);
             }
             Reader::Skip | Reader::Done => {}
         }
-    }
-}
-
-impl EventReader {
-    fn feed(&mut self, from: Side, expects_rpc: bool, had_rpc: &mut bool, piece: &[u8], pen: &mut Pen<'_>) {
-        let EventReader { sse, held, open } = self;
-        sse.feed(piece, &mut |told| match told {
-            Told::Data(data) => match open {
-                Some(open) => pen.part(*open, data),
-                None if held.len() + data.len() <= LONGEST_HELD_BYTES => held.extend_from_slice(data),
-                None => {
-                    let body = pen.begin(from);
-                    pen.part(body, held);
-                    pen.part(body, data);
-                    held.clear();
-                    *open = Some(body);
-                }
-            },
-            Told::End { event, id, empty } => {
-                if let Some(id) = id.filter(|id| !id.is_empty()) {
-                    let id = id.chars().take(LONGEST_EVENT_ID_CHARS).collect();
-                    pen.happening(Happening::StreamEvent { id });
-                }
-                if let Some(open) = open.take() {
-                    *had_rpc = true;
-                    pen.end(open);
-                } else if event == "endpoint" {
-                    pen.endpoint = Some(String::from_utf8_lossy(held).into_owned());
-                } else if !empty && !held.trim_ascii().is_empty() && (expects_rpc || looks_like_rpc(held)) {
-                    *had_rpc = true;
-                    pen.body(from, held);
-                }
-                held.clear();
-            }
-        });
     }
 }

@@ -1,13 +1,61 @@
 //! One direction of a WebSocket, read from a copy of its bytes.
 
-use crate::event::Side;
+use crate::event::scribe::OpenBody;
+use crate::event::{Happening, Side};
+use crate::wire::websocket::{Told, WebSocket};
 
 use super::reader::Pen;
 
-/// Stand-in until the frame reader of `wire` is there.
-#[derive(Debug, Default)]
-pub(super) struct Socket {}
+/// So much of a close frame's reason goes into a note.
+const LONGEST_REASON_CHARS: usize = 123;
+
+pub(super) struct Socket {
+    frames: WebSocket,
+    open: Option<OpenBody>,
+}
 
 impl Socket {
-    pub(super) fn feed(&mut self, _from: Side, _bytes: &[u8], _pen: &mut Pen<'_>) {}
+    /// By the `Sec-WebSocket-Extensions` of the response.
+    pub(super) fn new(extensions: Option<&str>) -> Socket {
+        Socket { frames: WebSocket::agreed(extensions), open: None }
+    }
+
+    pub(super) fn feed(&mut self, from: Side, bytes: &[u8], pen: &mut Pen<'_>) {
+        let Socket { frames, open } = self;
+        frames.feed(bytes, &mut |told: Told<'_>| hear(told, from, open, pen));
+    }
+
+    /// The connection is over.
+    pub(super) fn end(&mut self, from: Side, pen: &mut Pen<'_>) {
+        let Socket { frames, open } = self;
+        frames.finish(&mut |told: Told<'_>| hear(told, from, open, pen));
+        if let Some(open) = open.take() {
+            pen.end(open);
+        }
+    }
+}
+
+fn hear(told: Told<'_>, from: Side, open: &mut Option<OpenBody>, pen: &mut Pen<'_>) {
+    match told {
+        Told::Data(part) => {
+            let body = *open.get_or_insert_with(|| pen.begin(from));
+            pen.part(body, part);
+        }
+        Told::Message { readable, .. } => {
+            if !readable {
+                let why = "a WebSocket message could not be read whole".to_string();
+                pen.happening(Happening::Lost { from: Some(from), events: 1, bytes: 0, why });
+            }
+            if let Some(open) = open.take() {
+                pen.end(open);
+            }
+        }
+        Told::Ping | Told::Pong => {}
+        Told::Close { code, reason } => {
+            let reason: String = String::from_utf8_lossy(reason).chars().take(LONGEST_REASON_CHARS).collect();
+            let code = code.map_or("no code".to_string(), |code| code.to_string());
+            pen.note(format!("the {} closes the WebSocket: {code} {reason}", from.name()).trim_end().to_string());
+        }
+        Told::Fault(fault) => pen.note(format!("{} from the {}", fault.name(), from.name())),
+    }
 }

@@ -370,3 +370,36 @@ fn long_bodies_go_through_in_parts_and_torn_ones_are_kept() {
     desk.take(2, HttpHappening::Closed { by: Party::Server, how: How::Reset });
     assert_eq!(desk.told(2)[1..], ["1 POST /", "1 -> 2 tools/call", "1 200", "1 <-bad-json", "1 server reset"]);
 }
+
+#[test]
+fn a_websocket_is_a_session_of_its_own() {
+    let frame = |text: &str, masked: bool| {
+        let mut bytes = vec![0x81, text.len() as u8 | if masked { 0x80 } else { 0 }];
+        if masked {
+            bytes.extend_from_slice(&[0; 4]);
+        }
+        bytes.extend_from_slice(text.as_bytes());
+        bytes
+    };
+    let mut desk = Desk::new(false);
+    desk.ask(1, "GET", "/ws", &[("Upgrade", "websocket"), ("Connection", "Upgrade")], "").head(1, 101, &[]);
+    desk.take(1, HttpHappening::RequestBody(&frame(&call(1), true)));
+    for piece in frame(&result(1), false).chunks(5) {
+        desk.take(1, HttpHappening::ResponseBody(piece));
+    }
+    desk.take(1, HttpHappening::ResponseBody(&[0x88, 0x02, 0x03, 0xe8]));
+    desk.take(1, HttpHappening::Closed { by: Party::Server, how: How::Eof });
+    assert_eq!(
+        desk.told(1),
+        [
+            "opened",
+            "1 GET /ws",
+            "1 101",
+            "1 stream",
+            "1 -> 1 tools/call",
+            "1 <- 1 result",
+            "1 note the server closes the WebSocket: 1000",
+            "1 server eof",
+        ]
+    );
+}
