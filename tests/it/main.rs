@@ -30,3 +30,5 @@ mod tapped;
 
 /// Recordings of real software with known truth: everything is found, nobody is accused wrongly.
 mod recordings;
+/// The HTTP proxy between real sockets: faithfulness, ends, faults, refusals, real peers.
+mod proxy;
