@@ -91,6 +91,14 @@ impl Proxy {
         let tape = Tape::new(Some(heading.spill(&store)));
         let notes = Arc::new(Notes::new(Arc::clone(&tape), stamper, &secret));
         let tap = Tap::bind(self.manner(upstream), notes)?;
+        let address = tap.address()?;
+        tell(&format!("listening on http://{address} for {}", self.upstream));
+        if !address.ip().is_loopback() {
+            tell(&format!(
+                "{} can be reached from other machines, and whoever does reaches the upstream",
+                address.ip()
+            ));
+        }
         let recorder = Recorder::start(Recording {
             store,
             tape,
@@ -101,14 +109,6 @@ impl Proxy {
             revive: revive_any,
             tell: Box::new(tell),
         })?;
-        let address = tap.address()?;
-        tell(&format!("listening on http://{address} for {}", self.upstream));
-        if !address.ip().is_loopback() {
-            tell(&format!(
-                "{} can be reached from other machines, and whoever does reaches the upstream",
-                address.ip()
-            ));
-        }
         let ended = serve(tap);
         tell_ending(&recorder.finish());
         ended.map(|()| ExitCode::SUCCESS)

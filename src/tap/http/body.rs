@@ -20,7 +20,8 @@ type Fail = Box<dyn std::error::Error + Send + Sync>;
 /// Holds a body back until upstream has said `100 Continue` (or has kept silent for so long that the client
 /// should not be made to wait any more).
 pub(super) struct Gate {
-    told: oneshot::Receiver<()>,
+    /// `None` once upstream can say nothing more.
+    told: Option<oneshot::Receiver<()>>,
     patience: Pin<Box<Sleep>>,
 }
 
@@ -29,12 +30,18 @@ const GATE_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Gate {
     pub(super) fn new(told: oneshot::Receiver<()>) -> Gate {
-        Gate { told, patience: Box::pin(tokio::time::sleep(GATE_PATIENCE)) }
+        Gate { told: Some(told), patience: Box::pin(tokio::time::sleep(GATE_PATIENCE)) }
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if Pin::new(&mut self.told).poll(context).is_ready() {
-            return Poll::Ready(());
+        if let Some(told) = &mut self.told
+            && let Poll::Ready(answer) = Pin::new(told).poll(context)
+        {
+            self.told = None;
+            // Dropped without a word: upstream has given its final answer, and nobody wants the body.
+            if answer.is_ok() {
+                return Poll::Ready(());
+            }
         }
         self.patience.as_mut().poll(context)
     }
