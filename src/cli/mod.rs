@@ -7,6 +7,7 @@
 pub mod analyze;
 pub mod chart;
 pub mod evidence;
+pub mod explain;
 pub mod fixture;
 pub mod formats;
 pub mod import;
@@ -19,6 +20,7 @@ pub mod record;
 pub mod recording;
 pub mod replay;
 pub mod revive;
+pub mod rules;
 pub mod sessions;
 pub mod show;
 pub mod terminal;
@@ -47,6 +49,8 @@ enum Command {
     Record(record::Record),
     Sessions(sessions::Sessions),
     Show(show::Show),
+    Rules(rules::Rules),
+    Explain(explain::Explain),
     /// Play a recording to a live server, or be the recorded server
     Replay(replay::Replay),
     /// Cut a regression fixture out of a finding: a small recording and a test that runs as it is
@@ -64,6 +68,8 @@ impl Cli {
             Command::Record(command) => command.run(),
             Command::Sessions(command) => command.run(),
             Command::Show(command) => command.run(),
+            Command::Rules(command) => command.run(),
+            Command::Explain(command) => command.run(),
             Command::Replay(command) => command.run(),
             Command::Fixture(command) => command.run(),
         }
