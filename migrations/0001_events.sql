@@ -100,8 +100,10 @@ FROM events e
 JOIN sessions s ON s.id = e.key >> 40
 WHERE e.kind = 7;
 
--- Each request with its answer, if it got one. Ids belong to the side that asked, differ by kind (1 is not "1"),
--- and may be used again: an answer belongs to the nearest request before it that has none yet.
+-- Each request with its answer, if it got one. Ids belong to the side that asked, differ by kind (1 is not "1", though
+-- it is 1.0), and may be used again: an answer belongs to the oldest request of its id that is still open. Inside:
+-- `level` counts requests less answers, `strays` the answers so far that found nothing open, and the n-th request of
+-- an id and the n-th answer that is no stray belong together.
 CREATE VIEW exchanges AS
 SELECT
     key >> 40 AS session,
@@ -111,56 +113,87 @@ SELECT
          WHEN id = 'null' THEN 'null'
          WHEN id GLOB '"*' THEN 'string'
          ELSE 'invalid' END AS id_kind,
-    generation,
+    number AS generation,
     (SELECT name FROM methods WHERE methods.id = method) AS method,
     json_extract(detail, '$.name') AS tool,
     key & 1099511627775 AS asked_seq,
     at / 1000.0 AS asked_ms,
-    CASE WHEN next_kind IN (2, 3) THEN next_key & 1099511627775 END AS answered_seq,
-    CASE WHEN next_kind IN (2, 3) THEN next_at / 1000.0 END AS answered_ms,
-    CASE WHEN next_kind IN (2, 3) THEN (next_at - at) / 1000.0 END AS took_ms,
+    next_key & 1099511627775 AS answered_seq,
+    next_at / 1000.0 AS answered_ms,
+    (next_at - at) / 1000.0 AS took_ms,
     CASE next_kind WHEN 2 THEN 'result' WHEN 3 THEN 'error' ELSE 'unanswered' END AS outcome,
     CASE next_kind WHEN 3 THEN json_extract(next_detail, '$.code') END AS error_code
 FROM (
-    SELECT key, at, kind, sender, id, method, detail,
-           lead(kind) OVER course AS next_kind,
-           lead(key) OVER course AS next_key,
-           lead(at) OVER course AS next_at,
-           lead(detail) OVER course AS next_detail,
-           sum(kind = 0) OVER (course ROWS UNBOUNDED PRECEDING) AS generation
-    FROM events
-    WHERE kind IN (0, 2, 3) AND id IS NOT NULL
-    WINDOW course AS (PARTITION BY key >> 40, CASE WHEN kind = 0 THEN sender ELSE 1 - sender END, id ORDER BY key)
+    SELECT *,
+           lead(kind) OVER pair AS next_kind,
+           lead(key) OVER pair AS next_key,
+           lead(at) OVER pair AS next_at,
+           lead(detail) OVER pair AS next_detail
+    FROM (
+        SELECT *,
+               CASE WHEN kind = 0 THEN requests ELSE answers - strays END AS number
+        FROM (
+            SELECT *, max(0, -min(level) OVER (course ROWS UNBOUNDED PRECEDING)) AS strays,
+                   max(0, -min(level) OVER (course ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS strays_before
+            FROM (
+                SELECT *, requests - answers AS level
+                FROM (
+                    SELECT *,
+                           sum(kind = 0) OVER (course ROWS UNBOUNDED PRECEDING) AS requests,
+                           sum(kind > 0) OVER (course ROWS UNBOUNDED PRECEDING) AS answers
+                    FROM (
+                        SELECT key, at, kind, sender, id, method, detail,
+                               key >> 40 AS place,
+                               CASE WHEN kind = 0 THEN sender ELSE 1 - sender END AS asker,
+                               CASE WHEN typeof(id) = 'text' AND id GLOB '[-0-9]*'
+                                     AND CAST(id AS REAL) = CAST(CAST(id AS REAL) AS INTEGER)
+                                     AND abs(CAST(id AS REAL)) <= 9007199254740992.0
+                                    THEN CAST(CAST(id AS REAL) AS INTEGER) ELSE id END AS plain
+                        FROM events
+                        WHERE kind IN (0, 2, 3) AND id IS NOT NULL
+                    )
+                    WINDOW course AS (PARTITION BY place, asker, plain ORDER BY key)
+                )
+            )
+            WINDOW course AS (PARTITION BY place, asker, plain ORDER BY key)
+        )
+        WHERE kind = 0 OR strays = ifnull(strays_before, 0)
+    )
+    WINDOW pair AS (PARTITION BY place, asker, plain, number ORDER BY key)
 )
 WHERE kind = 0;
 
 CREATE VIEW unanswered AS SELECT * FROM exchanges WHERE outcome = 'unanswered';
 
--- Each cancel with the request it names, and what became of that. A cancel that names nothing known has no asked_seq.
+-- Each cancel with the request it names (the newest of that id), and what became of that. A cancel that names nothing
+-- known has no asked_seq.
 CREATE VIEW cancels AS
 SELECT
-    c.session, c.seq, c.ms, c.sender, c.method, c.target_id,
-    x.method AS target_method, x.tool AS target_tool, x.asked_seq, x.answered_seq, x.outcome,
-    CASE WHEN x.asked_seq IS NULL THEN 'unknown'
-         WHEN x.answered_seq IS NULL THEN 'unanswered'
-         WHEN x.answered_seq < c.seq THEN 'came after the answer'
+    session, seq, ms, sender, method, target_id, target_method, target_tool, asked_seq, answered_seq, outcome,
+    CASE WHEN asked_seq IS NULL THEN 'unknown'
+         WHEN answered_seq IS NULL THEN 'unanswered'
+         WHEN answered_seq < seq THEN 'came after the answer'
          ELSE 'answered' END AS fate
 FROM (
     SELECT
-        e.key >> 40 AS session, e.key & 1099511627775 AS seq, e.at / 1000.0 AS ms,
-        CASE e.sender WHEN 0 THEN 'client' ELSE 'server' END AS sender,
-        m.name AS method,
-        CASE json_type(e.detail, '$.' || p.mark)
-            WHEN 'text' THEN json_quote(json_extract(e.detail, '$.' || p.mark))
-            WHEN 'real' THEN CAST(json_extract(e.detail, '$.' || p.mark) AS TEXT)
-            ELSE json_extract(e.detail, '$.' || p.mark) END AS target_id
-    FROM methods m
-    JOIN (SELECT 'notifications/cancelled' AS method, '"request-id"' AS mark
-          UNION ALL SELECT '$/cancelRequest', 'id'
-          UNION ALL SELECT '$/cancel_request', '"request-id"') p ON p.method = m.name
-    JOIN events e ON e.method = m.id AND e.kind = 1
-) c
-LEFT JOIN exchanges x ON x.session = c.session AND x.asker = c.sender AND x.id = c.target_id
-    AND x.asked_seq = (SELECT max(y.asked_seq) FROM exchanges y
-                       WHERE y.session = c.session AND y.asker = c.sender AND y.id = c.target_id
-                         AND y.asked_seq < c.seq);
+        c.session, c.seq, c.ms, c.sender, c.method, c.target_id,
+        x.method AS target_method, x.tool AS target_tool, x.asked_seq, x.answered_seq, x.outcome,
+        row_number() OVER (PARTITION BY c.session, c.seq ORDER BY x.asked_seq DESC) AS newest
+    FROM (
+        SELECT
+            e.key >> 40 AS session, e.key & 1099511627775 AS seq, e.at / 1000.0 AS ms,
+            CASE e.sender WHEN 0 THEN 'client' ELSE 'server' END AS sender,
+            m.name AS method,
+            CASE json_type(e.detail, '$.' || p.mark)
+                WHEN 'text' THEN json_quote(json_extract(e.detail, '$.' || p.mark))
+                WHEN 'real' THEN CAST(json_extract(e.detail, '$.' || p.mark) AS TEXT)
+                ELSE json_extract(e.detail, '$.' || p.mark) END AS target_id
+        FROM methods m
+        JOIN (SELECT 'notifications/cancelled' AS method, '"request-id"' AS mark
+              UNION ALL SELECT '$/cancelRequest', 'id'
+              UNION ALL SELECT '$/cancel_request', '"request-id"') p ON p.method = m.name
+        JOIN events e ON e.method = m.id AND e.kind = 1
+    ) c
+    LEFT JOIN exchanges x ON x.session = c.session AND x.asker = c.sender AND x.id = c.target_id AND x.asked_seq < c.seq
+)
+WHERE newest = 1;

@@ -32,3 +32,5 @@ mod tapped;
 mod recordings;
 /// The HTTP proxy between real sockets: faithfulness, ends, faults, refusals, real peers.
 mod proxy;
+/// The views of the store, held against the analyzer.
+mod views;
