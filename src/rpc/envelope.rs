@@ -33,7 +33,7 @@ pub(super) struct Envelope {
     code_is_number: bool,
     present: u128,
     /// The compact marks without their closing brace.
-    marks: String,
+    marks: Vec<u8>,
     pub print: Print,
 }
 
@@ -120,8 +120,8 @@ impl Envelope {
             _ => {}
         }
         match (first, trie.node(place).mark) {
-            (b'{', Some(mark)) => self.mark(mark, "{}"),
-            (b'[', Some(mark)) => self.mark(mark, "[]"),
+            (b'{', Some(mark)) => self.mark(mark, b"{}"),
+            (b'[', Some(mark)) => self.mark(mark, b"[]"),
             _ => {}
         }
     }
@@ -132,10 +132,10 @@ impl Envelope {
             JSONRPC => self.is_version_2 = literal.raw == b"\"2.0\"",
             ID => self.id = Some(read_id(literal)),
             METHOD if literal.raw.first() == Some(&b'"') => {
-                self.method = Some(match (&literal, std::str::from_utf8(literal.raw)) {
-                    (Literal { print: None, .. }, Ok(text)) if !escaped => names.share(&text[1..text.len() - 1]),
-                    (Literal { raw, print: None }, _) => names.share(&unescape(&raw[1..raw.len() - 1])),
-                    (Literal { raw, print: Some(print) }, _) => {
+                self.method = Some(match literal {
+                    Literal { raw, print: None } if escaped => names.share(unescape(&raw[1..raw.len() - 1]).as_bytes()),
+                    Literal { raw, print: None } => names.share(&raw[1..raw.len() - 1]),
+                    Literal { raw, print: Some(print) } => {
                         let begin = &raw[1..LONGEST_MARK_BYTES];
                         format!("{}…hash:{print:016x}", unescape(begin)).into()
                     }
@@ -149,30 +149,27 @@ impl Envelope {
                 }
                 if literal.raw.len() > LONGEST_MARK_BYTES {
                     let print = literal.print.unwrap_or_else(|| Print::of(literal.raw));
-                    self.mark(mark, &format!("\"hash:{print:016x}\""));
+                    self.mark(mark, format!("\"hash:{print:016x}\"").as_bytes());
                 } else {
-                    match std::str::from_utf8(literal.raw) {
-                        Ok(raw) => self.mark(mark, raw),
-                        Err(_) => self.mark(mark, &String::from_utf8_lossy(literal.raw)),
-                    }
+                    self.mark(mark, literal.raw);
                 }
             }
         }
     }
 
-    fn mark(&mut self, mark: Mark, raw: &str) {
+    fn mark(&mut self, mark: Mark, raw: &[u8]) {
         let bit = 1u128 << mark as u8;
         if self.present & bit != 0 {
             let key = MARKS[mark as usize].key;
+            let raw = String::from_utf8_lossy(raw);
             self.rewrite_marks(|known, old| Some(if known == key { raw.to_string() } else { old.to_string() }));
             return;
         }
         self.present |= bit;
-        self.marks.push(if self.marks.is_empty() { '{' } else { ',' });
-        self.marks.push('"');
-        self.marks.push_str(MARKS[mark as usize].key);
-        self.marks.push_str("\":");
-        self.marks.push_str(raw);
+        self.marks.extend_from_slice(if self.marks.is_empty() { b"{\"" } else { b",\"" });
+        self.marks.extend_from_slice(MARKS[mark as usize].key.as_bytes());
+        self.marks.extend_from_slice(b"\":");
+        self.marks.extend_from_slice(raw);
     }
 
     #[cold]
@@ -186,13 +183,13 @@ impl Envelope {
     #[cold]
     fn rewrite_marks(&mut self, keep: impl Fn(&str, &str) -> Option<String>) {
         let mut text = String::new();
-        for (key, old) in pairs(&self.marks) {
+        for (key, old) in pairs(&String::from_utf8_lossy(&self.marks)) {
             if let Some(raw) = keep(key, old) {
                 text.push(if text.is_empty() { '{' } else { ',' });
                 text.push_str(&format!("\"{key}\":{raw}"));
             }
         }
-        self.marks = text;
+        self.marks = text.into_bytes();
     }
 
     /// The message, as far as it was read.
@@ -233,8 +230,8 @@ impl Envelope {
         let marks = if self.present == 0 {
             Marks::default()
         } else {
-            self.marks.push('}');
-            Marks::from_parts(self.present, self.marks.as_str().into())
+            self.marks.push(b'}');
+            Marks::from_parts(self.present, String::from_utf8_lossy(&self.marks).into())
         };
         Message {
             kind,
@@ -258,6 +255,10 @@ fn read_id(literal: Literal<'_>) -> Id {
         let begin = String::from_utf8_lossy(&raw[..LONGEST_MARK_BYTES]);
         let cut = format!("{}…hash:{print:016x}", begin.trim_start_matches('"'));
         return if raw[0] == b'"' { Id::Text(cut.into()) } else { Id::Number(cut.into()) };
+    }
+    // Most ids are small numbers.
+    if raw.len() < 18 && matches!(raw[0], b'1'..=b'9') && raw.iter().all(u8::is_ascii_digit) {
+        return Id::Int(raw.iter().fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0')));
     }
     match std::str::from_utf8(raw) {
         Ok(raw) => Id::from_raw(raw),

@@ -35,18 +35,29 @@ enum State {
     After,
     Text,
     Escape,
-    /// Hexadecimal digits of an escape still to come.
-    Hex(u8),
+    /// Within the hexadecimal digits of an escape.
+    Hex,
     /// Within a character of several bytes.
-    Wide(Tail),
-    Number(Number),
-    /// Within `true`, `false` or `null`: what is still to come.
-    Word(&'static [u8]),
+    Wide,
+    Number,
+    /// Within `true`, `false` or `null`.
+    Word,
     /// Below the kept levels.
     Deep,
     /// The value is whole; only white space may follow.
     Done,
     Broken,
+}
+
+/// How far a character, an escape, a number or a word has come, where a piece ended within it.
+#[derive(Debug, Clone, Copy)]
+struct Within {
+    wide: Option<Tail>,
+    /// Digits of an escape still to come.
+    hex: u8,
+    number: Number,
+    /// What of the word is still to come.
+    word: &'static [u8],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +104,7 @@ enum Top {
 pub struct Scanner {
     trie: &'static Trie,
     state: State,
+    within: Within,
     top: Top,
     /// One bit per open bracket: 1 is an object.
     brackets: Vec<u64>,
@@ -142,6 +154,7 @@ impl Scanner {
         Scanner {
             trie: Trie::of_marks(),
             state: State::Start,
+            within: Within { wide: None, hex: 0, number: Number::Minus, word: b"" },
             top: Top::Nothing,
             brackets: Vec::new(),
             depth: 0,
@@ -211,11 +224,12 @@ impl Scanner {
                             at = end;
                             state = self.end_scalar(bytes, at, &from);
                         } else {
-                            state = State::Number(match byte {
+                            state = State::Number;
+                            self.within.number = match byte {
                                 b'-' => Number::Minus,
                                 b'0' => Number::Zero,
                                 _ => Number::Whole,
-                            });
+                            };
                             at += 1;
                         }
                     }
@@ -225,11 +239,12 @@ impl Scanner {
                             at = end;
                             state = self.end_scalar(bytes, at, &from);
                         } else {
-                            state = State::Word(match byte {
+                            state = State::Word;
+                            self.within.word = match byte {
                                 b't' => b"rue",
                                 b'f' => b"alse",
                                 _ => b"ull",
-                            });
+                            };
                             at += 1;
                         }
                     }
@@ -294,17 +309,21 @@ impl Scanner {
                         }
                         Some(wide @ 0x80..) => {
                             at += 1;
-                            match Tail::after(*wide) {
-                                Some(tail) => state = State::Wide(tail),
+                            self.within.wide = Tail::after(*wide);
+                            match self.within.wide {
+                                Some(_) => state = State::Wide,
                                 None => self.bad_utf8 = true,
                             }
                         }
                         Some(_) => state = State::Broken,
                     }
                 }
-                State::Wide(tail) => match tail.take(byte) {
+                State::Wide => match self.within.wide.and_then(|tail| tail.take(byte)) {
                     Some(more) => {
-                        state = more.map_or(State::Text, State::Wide);
+                        self.within.wide = more;
+                        if more.is_none() {
+                            state = State::Text;
+                        }
                         at += 1;
                     }
                     None => {
@@ -315,42 +334,37 @@ impl Scanner {
                 State::Escape => {
                     state = match byte {
                         b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => State::Text,
-                        b'u' => State::Hex(4),
+                        b'u' => State::Hex,
                         _ => State::Broken,
                     };
+                    self.within.hex = 4;
                     at += 1;
                 }
-                State::Hex(left) => {
-                    state = match (byte.is_ascii_hexdigit(), left) {
-                        (true, 1) => State::Text,
-                        (true, _) => State::Hex(left - 1),
-                        _ => State::Broken,
-                    };
+                State::Hex => {
+                    self.within.hex -= 1;
+                    if !byte.is_ascii_hexdigit() {
+                        state = State::Broken;
+                    } else if self.within.hex == 0 {
+                        state = State::Text;
+                    }
                     at += 1;
                 }
-                State::Number(number) => {
-                    let digits = matches!(number, Number::Whole | Number::Fraction | Number::ExponentDigits);
-                    if digits {
-                        at += bytes[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+                State::Number => match self.within.number.next(byte) {
+                    Some(next) => {
+                        self.within.number = next;
+                        at += 1;
                     }
-                    if let Some(byte) = bytes.get(at) {
-                        match number.next(*byte) {
-                            Some(next) => {
-                                state = State::Number(next);
-                                at += 1;
-                            }
-                            None if number.may_end() => state = self.end_scalar(bytes, at, &from),
-                            None => state = State::Broken,
-                        }
-                    }
-                }
-                State::Word(rest) => {
+                    None if self.within.number.may_end() => state = self.end_scalar(bytes, at, &from),
+                    None => state = State::Broken,
+                },
+                State::Word => {
+                    let rest = self.within.word;
                     let came = &bytes[at..bytes.len().min(at + rest.len())];
                     if !rest.starts_with(came) {
                         state = State::Broken;
                     } else {
                         at += came.len();
-                        state = State::Word(&rest[came.len()..]);
+                        self.within.word = &rest[came.len()..];
                         if came.len() == rest.len() {
                             state = self.end_scalar(bytes, at, &from);
                         }
@@ -409,7 +423,7 @@ impl Scanner {
 
     /// Puts away what has been read only in part, at the end of a piece.
     fn carry(&mut self, bytes: &[u8], from: &Marked) {
-        let within_text = matches!(self.state, State::Text | State::Escape | State::Hex(_) | State::Wide(_));
+        let within_text = matches!(self.state, State::Text | State::Escape | State::Hex | State::Wide);
         if within_text && self.is_key && self.node != NONE {
             let room = (LONGEST_KEY_BYTES + 1).saturating_sub(self.key.len());
             let part = &bytes[from.key.min(bytes.len())..];
@@ -437,6 +451,9 @@ impl Scanner {
     }
 
     fn in_object(&self) -> bool {
+        if self.node != NONE {
+            return self.node != BATCH;
+        }
         let level = self.depth - 1;
         self.brackets[level / 64] >> (level % 64) & 1 == 1
     }
@@ -634,10 +651,7 @@ impl Scanner {
 
     /// The body is over: gives its messages and is ready for the next.
     pub fn finish(&mut self, messages: &mut Vec<Message>) {
-        if let State::Number(number) = self.state
-            && number.may_end()
-            && self.depth == 0
-        {
+        if self.state == State::Number && self.within.number.may_end() && self.depth == 0 {
             self.state = State::Done;
         }
         match (self.state, self.top) {

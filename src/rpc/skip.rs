@@ -8,13 +8,15 @@ use super::string::{Tail, skip_plain};
 /// One bit per open bracket, in one word.
 const DEEPEST: u32 = 64;
 
+/// The next byte that is not white space, and where it is.
 #[inline(always)]
-fn skip_blank(bytes: &[u8], mut at: usize) -> Option<usize> {
+fn next(bytes: &[u8], mut at: usize) -> Option<(u8, usize)> {
     loop {
-        match bytes.get(at)? {
-            b' ' | b'\n' | b'\t' | b'\r' => at += 1,
-            _ => return Some(at),
+        let byte = *bytes.get(at)?;
+        if byte > b' ' || !matches!(byte, b' ' | b'\n' | b'\t' | b'\r') {
+            return Some((byte, at));
         }
+        at += 1;
     }
 }
 
@@ -96,16 +98,13 @@ pub(super) fn word(bytes: &[u8], at: usize) -> Option<usize> {
 /// Past a key and its colon; `at` is before the key.
 #[inline(always)]
 fn key(bytes: &[u8], at: usize) -> Option<usize> {
-    let at = skip_blank(bytes, at)?;
-    if bytes[at] != b'"' {
+    let (byte, at) = next(bytes, at)?;
+    if byte != b'"' {
         return None;
     }
     let at = string(bytes, at + 1)?;
-    if *bytes.get(at)? == b':' {
-        return Some(at + 1);
-    }
-    let at = skip_blank(bytes, at)?;
-    (bytes[at] == b':').then_some(at + 1)
+    let (byte, at) = next(bytes, at)?;
+    (byte == b':').then_some(at + 1)
 }
 
 /// Past the end of the object or array that begins at `at`.
@@ -113,40 +112,37 @@ pub(super) fn container(bytes: &[u8], mut at: usize) -> Option<usize> {
     let mut brackets = 0u64;
     let mut depth = 0;
     loop {
-        at = skip_blank(bytes, at)?;
-        match bytes[at] {
-            b'"' => at = string(bytes, at + 1)?,
-            open @ (b'{' | b'[') => {
-                let is_object = open == b'{';
-                depth += 1;
-                if depth > DEEPEST {
-                    return None;
-                }
-                at = skip_blank(bytes, at + 1)?;
+        let (byte, here) = next(bytes, at)?;
+        at = match byte {
+            b'"' => string(bytes, here + 1)?,
+            b'{' | b'[' => {
+                let is_object = byte == b'{';
+                let (first, inside) = next(bytes, here + 1)?;
                 // `}` is `{` and two, `]` is `[` and two.
-                if bytes[at] != open + 2 {
-                    brackets = brackets << 1 | u64::from(is_object);
-                    if is_object {
-                        at = key(bytes, at)?;
+                if first != byte + 2 {
+                    depth += 1;
+                    if depth > DEEPEST {
+                        return None;
                     }
+                    brackets = brackets << 1 | u64::from(is_object);
+                    at = if is_object { key(bytes, inside)? } else { inside };
                     continue;
                 }
-                depth -= 1;
-                at += 1;
+                inside + 1
             }
-            b'-' | b'0'..=b'9' => at = number(bytes, at)?,
-            b't' | b'f' | b'n' => at = word(bytes, at)?,
+            b'-' | b'0'..=b'9' => number(bytes, here)?,
+            b't' | b'f' | b'n' => word(bytes, here)?,
             _ => return None,
-        }
+        };
         loop {
             if depth == 0 {
                 return Some(at);
             }
-            at = skip_blank(bytes, at)?;
             let in_object = brackets & 1 == 1;
-            match bytes[at] {
+            let (byte, here) = next(bytes, at)?;
+            at = here + 1;
+            match byte {
                 b',' => {
-                    at += 1;
                     if in_object {
                         at = key(bytes, at)?;
                     }
@@ -158,7 +154,6 @@ pub(super) fn container(bytes: &[u8], mut at: usize) -> Option<usize> {
             }
             brackets >>= 1;
             depth -= 1;
-            at += 1;
         }
     }
 }

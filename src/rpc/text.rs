@@ -61,11 +61,11 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub fn share(&mut self, text: &str) -> Name {
+    /// The name with these bytes; where they are not UTF-8 they are replaced.
+    pub fn share(&mut self, bytes: &[u8]) -> Name {
         if self.kept.is_empty() {
             self.kept.resize(KEPT_NAMES, None);
         }
-        let bytes = text.as_bytes();
         let mut mixed = bytes.len();
         for at in
             [0, bytes.len() / 2, bytes.len() * 3 / 4, bytes.len().saturating_sub(2), bytes.len().saturating_sub(1)]
@@ -74,8 +74,8 @@ impl Names {
         }
         let place = &mut self.kept[mixed % KEPT_NAMES];
         match place {
-            Some(name) if **name == *text => name.clone(),
-            _ => place.insert(text.into()).clone(),
+            Some(name) if name.as_bytes() == bytes => name.clone(),
+            _ => place.insert(String::from_utf8_lossy(bytes).into()).clone(),
         }
     }
 }
@@ -95,10 +95,10 @@ mod tests {
     #[test]
     fn names_are_shared() {
         let mut names = Names::default();
-        let first = names.share("tools/call");
-        assert!(std::sync::Arc::ptr_eq(&first, &names.share("tools/call")));
+        let first = names.share(b"tools/call");
+        assert!(std::sync::Arc::ptr_eq(&first, &names.share(b"tools/call")));
         for number in 0..1000 {
-            assert_eq!(&*names.share(&format!("m{number}")), format!("m{number}"));
+            assert_eq!(&*names.share(format!("m{number}").as_bytes()), format!("m{number}"));
         }
         assert_eq!(names.kept.len(), KEPT_NAMES);
     }
