@@ -15,7 +15,7 @@ use super::replay::{How, duration};
 use crate::error::{Doing, Error, Result};
 use crate::event::{Collected, Recording, Side, Stamper};
 use crate::finding::{Analyzer, Blame, Finding, Judged, Options, Severity};
-use crate::fixture::cut::{keep_lines, scrub};
+use crate::fixture::cut::{cut_nothing, keep_lines, scrub};
 use crate::fixture::shrink::{Budget, shrink};
 use crate::fixture::write::slug;
 use crate::fixture::{self, Fixture, Language, Slice, cut_finding, cut_requests};
@@ -88,7 +88,7 @@ impl FixtureArgs {
             let ids: Vec<&str> = self.request.iter().map(String::as_str).collect();
             let guards = format!("the requests {} of {}", ids.join(", "), recording.session.name);
             let name = slug(&[&["request"], ids.as_slice(), &["no leaks"]].concat());
-            return Ok(vec![self.fixture(slice, name, guards, "no-leaks".to_string(), None)?]);
+            return Ok(vec![self.fixture(recording, slice, name, guards, "no-leaks".to_string(), None)?]);
         }
         let chosen: Vec<&Finding> = match self.finding {
             _ if self.all => judged
@@ -133,13 +133,14 @@ impl FixtureArgs {
                 name.push('x');
             }
             let expect = format!("no-{}", finding.rule.name);
-            fixtures.push(self.fixture(slice, name, finding.sentence(), expect, Some(finding))?);
+            fixtures.push(self.fixture(recording, slice, name, finding.sentence(), expect, Some(finding))?);
         }
         Ok(fixtures)
     }
 
     fn fixture(
         &self,
+        recording: &Recording,
         slice: Slice,
         name: String,
         guards: String,
@@ -148,7 +149,15 @@ impl FixtureArgs {
     ) -> Result<Fixture> {
         let mut slice = slice;
         if let (true, Some(finding)) = (self.shrink, finding) {
-            slice = self.shrunk(slice, finding)?;
+            // Where the slice by itself does not do it, something else in the session matters: look for it in all.
+            slice = match self.shrunk(&slice, finding)? {
+                Some(smaller) => smaller,
+                None => self.shrunk(&cut_nothing(recording), finding)?.unwrap_or_else(|| {
+                    let rule = finding.rule.name;
+                    eprintln!("rpctap: the server does not show {rule} with this recording; nothing was dropped");
+                    slice
+                }),
+            };
         }
         let mut guards = guards;
         if !self.keep_secrets {
@@ -187,7 +196,7 @@ impl FixtureArgs {
     }
 
     /// Drops messages as long as the finding still appears against the real server.
-    fn shrunk(&self, slice: Slice, finding: &Finding) -> Result<Slice> {
+    fn shrunk(&self, slice: &Slice, finding: &Finding) -> Result<Option<Slice>> {
         let deadline = Instant::now() + self.shrink_limit;
         let lines = slice.recording.lines.clone();
         let opening = Script::new(slice.recording.clone())?.opening;
@@ -232,11 +241,7 @@ impl FixtureArgs {
             if let Some(trouble) = trouble {
                 return Err(trouble.while_doing("shrinking"));
             }
-            eprintln!(
-                "rpctap: the server does not show {} with this recording; nothing was dropped",
-                finding.rule.name
-            );
-            return Ok(slice);
+            return Ok(None);
         }
         let shrunk = shrink(units.len(), Budget { runs: self.shrink_runs }, &mut shows);
         let kept = keep_lines(&slice.recording, &keep(&shrunk.kept));
@@ -249,7 +254,7 @@ impl FixtureArgs {
             shrunk.remembered,
             if shrunk.finished { "" } else { "; the budget ran out" }
         );
-        Ok(smaller)
+        Ok(Some(smaller))
     }
 
     fn appears(&self, candidate: Recording, finding: &Finding) -> Result<bool> {

@@ -8,6 +8,7 @@ pub mod analyze;
 pub mod chart;
 pub mod evidence;
 pub mod explain;
+pub mod export;
 pub mod fixture;
 pub mod formats;
 pub mod import;
@@ -55,6 +56,8 @@ enum Command {
     Replay(replay::Replay),
     /// Cut a regression fixture out of a finding: a small recording and a test that runs as it is
     Fixture(fixture::FixtureArgs),
+    /// Write a session for other tools, or as event lines that come back without loss
+    Export(export::Export),
 }
 
 impl Cli {
@@ -72,6 +75,7 @@ impl Cli {
             Command::Explain(command) => command.run(),
             Command::Replay(command) => command.run(),
             Command::Fixture(command) => command.run(),
+            Command::Export(command) => command.run(),
         }
     }
 }

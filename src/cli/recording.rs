@@ -56,7 +56,7 @@ pub fn collect(place: &StorePlace, wanted: &str) -> Result<Collected> {
 }
 
 /// A recording that `rpctap fixture` wrote.
-fn has_heading(path: &Path) -> bool {
+pub fn has_heading(path: &Path) -> bool {
     let mut head = vec![0; fixture::HEADING.len()];
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
     read.is_ok() && head == fixture::HEADING.as_bytes()

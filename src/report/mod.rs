@@ -4,6 +4,7 @@
 //! room decides about words and looks, never about verdicts, and prints nothing itself.
 
 pub mod chart;
+pub mod export;
 pub mod growth_words;
 pub mod html;
 pub mod json;
