@@ -10,11 +10,13 @@ use serde_json::{Value, json};
 use super::limits::LimitArgs;
 use super::place::StorePlace;
 use crate::error::{Error, Result};
-use crate::event::Stamper;
+use crate::event::{Happening, Stamper, What};
 use crate::finding::{Judged, Options};
 use crate::replay::child::ChildPeer;
 use crate::replay::expect::{self, Expectation, Met};
 use crate::replay::fault::Fault;
+use crate::replay::http::HttpPeer;
+use crate::replay::serve_http::{self, Hall};
 use crate::replay::server::{Stage, Unmatched};
 use crate::replay::stdio;
 use crate::replay::{Comparison, Ending, Ignore, Pace, Patience, Peer, Play, Run, Script};
@@ -176,11 +178,26 @@ impl ServerArgs {
             UnmatchedWord::Forward => Unmatched::Forward,
         };
         let ignore = Ignore::new(self.ignore.iter().map(String::as_str));
-        let mut tell = |note: &str| eprintln!("rpctap: {}", safe(note));
+        let tell = |note: &str| eprintln!("rpctap: {}", safe(note));
         let stamper = Stamper::start();
-        let mut stage = Stage::new(script, self.pace, unmatched, self.faults.clone(), ignore);
+        let command = self.command.clone();
         let start =
-            |framing| -> Result<Box<dyn Peer>> { Ok(Box::new(ChildPeer::start(&self.command, framing, stamper)?)) };
+            move |framing| -> Result<Box<dyn Peer>> { Ok(Box::new(ChildPeer::start(&command, framing, stamper)?)) };
+        let (pace, faults) = (self.pace, self.faults.clone());
+        let make_stage = move || Stage::new(script.clone(), pace, unmatched, faults.clone(), ignore.clone());
+        if let Some(address) = &self.listen {
+            let hall = Hall {
+                make_stage: Box::new(make_stage),
+                session,
+                start: Some(Box::new(start)),
+                stamper,
+                tell: Box::new(tell),
+            };
+            serve_http::serve(address, hall, &|bound| eprintln!("rpctap: listening on http://{bound}/"))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let mut stage = make_stage();
+        let mut tell = tell;
         let mut stdout = std::io::stdout().lock();
         stdio::serve(&mut stage, &session, std::io::stdin(), &mut stdout, stamper, Some(&start), &mut tell)?;
         Ok(ExitCode::SUCCESS)
@@ -210,8 +227,11 @@ impl ClientArgs {
     }
 
     fn peer(&self, script: &Script, stamper: Stamper) -> Result<Box<dyn Peer>> {
-        if self.url.is_some() {
-            return Err(Error::new("replaying over HTTP: not built in"));
+        if let Some(url) = &self.url {
+            let opened = script.recording.others.iter().any(|event| {
+                matches!(&event.what, What::Happening(Happening::CarrierOpened { method, .. }) if method == "GET")
+            });
+            return Ok(Box::new(HttpPeer::start(url, &self.headers, opened, stamper)?));
         }
         Ok(Box::new(ChildPeer::start(&self.command, script.recording.framing, stamper)?))
     }

@@ -239,7 +239,7 @@ impl<'a> Player<'a> {
         let session = Session {
             key: 1,
             name: format!("replay of {}", script.recording.session.name),
-            source: Source::Stdio,
+            source: if how.target.contains("://") { Source::Http } else { Source::Stdio },
             target: how.target.clone(),
             started_at: stamper.now(),
             knows: Knows::ALL,
@@ -377,6 +377,11 @@ impl<'a> Player<'a> {
     fn send(&mut self, body: &[u8]) {
         let at = self.stamper.now();
         let carrier = self.peer.send(body);
+        if carrier.is_some() {
+            let opened =
+                Happening::CarrierOpened { method: "POST".to_string(), target: "/".to_string(), headers: Vec::new() };
+            self.scribe.happening(at, carrier, opened, &mut self.kept);
+        }
         self.scribe.body(Side::Client, at, carrier, body, &mut self.kept);
         self.read_lines();
     }

@@ -26,6 +26,7 @@ const FORWARD_POLL: Duration = Duration::from_millis(5);
 
 /// Starts the server that unmatched requests go to.
 pub type Starter<'a> = &'a dyn Fn(Framing) -> Result<Box<dyn Peer>>;
+pub type StarterBox = Box<dyn Fn(Framing) -> Result<Box<dyn Peer>>>;
 
 /// Serves one client. Gives what the user should know, once it is over; notes are told as they come.
 pub fn serve(
@@ -39,7 +40,7 @@ pub fn serve(
 ) -> Result<()> {
     let chunks = read_chunks(input);
     let mut client = Client::new(session);
-    let mut forward = Forward { peer: None, handshake: Vec::new(), swallow: Vec::new() };
+    let mut forward = Forward::default();
     stage.open(stamper.now());
     let mut ended_at = None;
     loop {
@@ -65,33 +66,18 @@ pub fn serve(
         let mut wait = stage
             .next_due()
             .map_or(Duration::from_secs(3600), |due| Duration::from_micros((due - stamper.now()).max(0) as u64));
-        if let Some(peer) = &mut forward.peer {
-            while let Some(heard) = peer.hear(Duration::ZERO) {
-                if let HeardWhat::Bytes(bytes) = heard.what {
-                    let mut said = Vec::new();
-                    for line in client.forwarded(heard.at, &bytes) {
-                        let id = line.message.id.as_ref().map(Id::canonical);
-                        let place = forward.swallow.iter().position(|swallowed| Some(swallowed) == id.as_ref());
-                        match place {
-                            Some(place) if line.is_response() => {
-                                forward.swallow.swap_remove(place);
-                            }
-                            _ => said.push(line.text()),
-                        }
-                    }
-                    for text in said {
-                        let framed = client.framing().wrap(text.as_bytes());
-                        if output.write_all(&framed).and_then(|()| output.flush()).is_err() {
-                            return Ok(());
-                        }
-                    }
+        if forward.is_running() {
+            for line in forward.heard(&mut client.forward_scribe, &mut client.forward_kept, session) {
+                let framed = client.framing().wrap(line.text().as_bytes());
+                if output.write_all(&framed).and_then(|()| output.flush()).is_err() {
+                    return Ok(());
                 }
             }
             wait = wait.min(FORWARD_POLL);
         }
         if let Some(ended) = ended_at {
             let due_soon = stage.next_due().is_some_and(|due| due <= ended + DRAIN_MICROS);
-            if !due_soon && (forward.peer.is_none() || stamper.now() > ended + DRAIN_MICROS) {
+            if !due_soon && (!forward.is_running() || stamper.now() > ended + DRAIN_MICROS) {
                 return Ok(());
             }
             thread::sleep(wait.min(Duration::from_millis(50)));
@@ -101,11 +87,7 @@ pub fn serve(
             Ok(bytes) => {
                 let now = stamper.now();
                 for line in client.heard(now, &bytes) {
-                    if matches!(line.message.method(), "initialize" | "initialized" | "notifications/initialized") {
-                        forward.handshake.push((line.text(), line.message.id.clone().filter(|_| line.is_request())));
-                    } else if forward.peer.is_some() && line.message.kind == Kind::Notification {
-                        forward.pass_on(&line.text());
-                    }
+                    forward.overhear(&line);
                     stage.hear(&line, now);
                 }
             }
@@ -168,11 +150,6 @@ impl Client {
         self.scribe.flush(Side::Client, at, &mut self.kept);
         self.kept.lines(&self.session)
     }
-
-    fn forwarded(&mut self, at: Micros, bytes: &[u8]) -> Vec<Line> {
-        self.forward_scribe.bytes(Side::Server, at, bytes, &mut self.forward_kept);
-        self.forward_kept.lines(&self.session)
-    }
 }
 
 /// Keeps events until they are taken, and the bytes of the message still coming.
@@ -219,7 +196,8 @@ impl Bodies for Rolling {
 }
 
 /// The real server behind: started when it is first needed, and shown the client's handshake.
-struct Forward {
+#[derive(Default)]
+pub(super) struct Forward {
     peer: Option<Box<dyn Peer>>,
     handshake: Vec<(String, Option<Id>)>,
     /// Answers of its that the client has had from us.
@@ -227,7 +205,25 @@ struct Forward {
 }
 
 impl Forward {
-    fn send(&mut self, text: &str, start: Starter<'_>, framing: Framing) -> Result<()> {
+    pub(super) fn is_running(&self) -> bool {
+        self.peer.is_some()
+    }
+
+    /// A message of the client that is answered from the recording: the server behind must know of some.
+    pub(super) fn overhear(&mut self, line: &Line) {
+        if matches!(line.message.method(), "initialize" | "initialized" | "notifications/initialized") {
+            self.handshake.push((line.text(), line.message.id.clone().filter(|_| line.is_request())));
+        } else if line.message.kind == Kind::Notification {
+            self.pass_on(&line.text());
+        }
+    }
+
+    pub(super) fn send(
+        &mut self,
+        text: &str,
+        start: &dyn Fn(Framing) -> Result<Box<dyn Peer>>,
+        framing: Framing,
+    ) -> Result<()> {
         if self.peer.is_none() {
             let mut peer = start(framing)?;
             for (text, id) in &self.handshake {
@@ -244,5 +240,25 @@ impl Forward {
         if let Some(peer) = &mut self.peer {
             peer.send(text.as_bytes());
         }
+    }
+
+    /// What it has said by now, without what the client has already had.
+    pub(super) fn heard(&mut self, scribe: &mut Scribe, kept: &mut Rolling, session: &Session) -> Vec<Line> {
+        let mut lines = Vec::new();
+        while let Some(heard) = self.peer.as_mut().and_then(|peer| peer.hear(Duration::ZERO)) {
+            let HeardWhat::Bytes(bytes) = heard.what else { continue };
+            scribe.bytes(Side::Server, heard.at, &bytes, kept);
+            for line in kept.lines(session) {
+                let id = line.message.id.as_ref().map(Id::canonical);
+                let place = self.swallow.iter().position(|swallowed| Some(swallowed) == id.as_ref());
+                match place {
+                    Some(place) if line.is_response() => {
+                        self.swallow.swap_remove(place);
+                    }
+                    _ => lines.push(line),
+                }
+            }
+        }
+        lines
     }
 }

@@ -53,13 +53,16 @@ impl Entry {
             request["postData"] = json!({"mimeType": "application/json", "text": text});
         }
         let text = match (self.streams || self.heard.len() > 1, self.heard.first()) {
-            (true, _) => self.heard.iter().map(|body| format!("event: message\ndata: {}\n\n", body.replace('\n', " "))).collect(),
+            (true, _) => {
+                self.heard.iter().map(|body| format!("event: message\ndata: {}\n\n", body.replace('\n', " "))).collect()
+            }
             (false, Some(body)) => body.clone(),
             (false, None) => String::new(),
         };
         let mime = if self.streams || self.heard.len() > 1 { "text/event-stream" } else { "application/json" };
         let mut response_headers = headers(&self.response_headers);
-        if !self.response_headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) && !text.is_empty() {
+        if !self.response_headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) && !text.is_empty()
+        {
             response_headers.push(json!({"name": "content-type", "value": mime}));
         }
         json!({
@@ -78,7 +81,11 @@ impl Entry {
 }
 
 pub fn write(recording: &Recording) -> String {
-    let mut entries = if recording.lines.iter().any(|line| line.carrier.is_some()) { of_carriers(recording) } else { of_lines(recording) };
+    let mut entries = if recording.lines.iter().any(|line| line.carrier.is_some()) {
+        of_carriers(recording)
+    } else {
+        of_lines(recording)
+    };
     entries.sort_by_key(|entry| entry.at);
     let all = json!({"log": {
         "version": "1.2",
