@@ -34,3 +34,5 @@ mod recordings;
 mod proxy;
 /// The views of the store, held against the analyzer.
 mod views;
+/// The report page, in a real browser.
+mod page;
