@@ -1,9 +1,7 @@
 //! Reads sessions through the analyzer, the gauges and the choosers of what charts show, in one pass.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -13,6 +11,7 @@ use super::place::StorePlace;
 use super::sessions::open_with_spools;
 use crate::error::{Error, Result};
 use crate::event::{Bodies, Event, Session, SessionKey, Side};
+use crate::exchange::Fact;
 use crate::exchange::gauge::{Gauge, GaugeReader};
 use crate::finding::{Analyzer, Options};
 use crate::import;
@@ -113,7 +112,7 @@ struct Running {
     analyzer: Analyzer,
     gauges: GaugeReader,
     peers: Peers,
-    rows: Rc<RefCell<Rows>>,
+    rows: Rows,
     events: u64,
 }
 
@@ -148,10 +147,11 @@ impl<'a> Judging<'a> {
         if running.events == 0 && !self.is_store {
             return;
         }
-        let mut judged = running.analyzer.finish(None);
+        let mut rows = running.rows;
+        let mut judged = running.analyzer.finish_telling(None, |fact| take(&mut rows, fact));
         judged.series.take_gauges(running.gauges.finish());
         let number = self.is_store.then_some(running.session.key);
-        let mut told = Told::new(number, judged, running.rows.take(), running.peers);
+        let mut told = Told::new(number, judged, rows, running.peers);
         told.place = running.place;
         self.done.push((running.place, told));
         if self.done.len() > MOST_WITH_CURVES {
@@ -172,6 +172,12 @@ impl<'a> Judging<'a> {
     }
 }
 
+fn take(rows: &mut Rows, fact: &Fact) {
+    if let Fact::Exchange(exchange) = fact {
+        rows.take(exchange);
+    }
+}
+
 impl Reader for Judging<'_> {
     fn session(&mut self, session: &Session) {
         if self.is_store {
@@ -186,7 +192,7 @@ impl Reader for Judging<'_> {
             analyzer: Analyzer::new(session, self.options),
             gauges: GaugeReader::new(self.gauges),
             peers: Peers::default(),
-            rows: Rc::default(),
+            rows: Rows::default(),
             events: 0,
         };
         self.begun += 1;
@@ -202,7 +208,8 @@ impl Reader for Judging<'_> {
         running.events += 1;
         running.peers.event(event);
         running.gauges.event(event, bodies);
-        running.analyzer.event(event, bodies);
+        let rows = &mut running.rows;
+        running.analyzer.feed(event, |fact| take(rows, fact));
     }
 }
 

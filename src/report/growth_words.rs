@@ -9,7 +9,8 @@ pub fn sentence(judged: &Judged) -> String {
     let trend = &judged.trend;
     let timed = judged.session.knows.times;
     let start = judged.series.starts_at();
-    let moment = |at: i64| if timed { format!(" {} in", words::duration(at - start)) } else { String::new() };
+    let moment =
+        |at: i64| if timed { format!(" {} into the session", words::duration(at - start)) } else { String::new() };
     match (trend.growth, trend.basis) {
         (Growth::Growing, basis) => {
             let what = match basis {

@@ -14,7 +14,7 @@ pub struct Program {
 
 impl Program {
     pub fn words(&self) -> String {
-        match &self.version {
+        match self.version.as_deref().filter(|version| !version.is_empty()) {
             Some(version) => format!("{} {version}", self.name),
             None => self.name.clone(),
         }

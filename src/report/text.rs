@@ -238,18 +238,20 @@ impl Page {
             );
             self.wrapped(28, &text);
         }
-        let settled: Vec<String> = CancelEnd::ALL
+        let told_of = |end: CancelEnd| cancels.verdicts.iter().any(|verdict| verdict.end == end);
+        let others: Vec<String> = CancelEnd::ALL
             .into_iter()
-            .filter(|end| !matches!(end, CancelEnd::Silent | CancelEnd::Ignored) && cancels.end(*end) > 0)
+            .filter(|end| !told_of(*end) && cancels.end(*end) > 0)
             .map(|end| format!("{} {}", count(cancels.end(end)), end.name()))
             .collect();
-        if !settled.is_empty() {
-            let mut text = format!("the others: {}", settled.join(", "));
-            if let (true, Some(half), Some(nearly)) =
-                (told.judged.session.knows.times, cancels.settling.median(), cancels.settling.percentile(99.0))
-            {
-                text += &format!("; settled within {} (median), {} (99 %)", duration(half), duration(nearly));
-            }
+        if !others.is_empty() {
+            self.wrapped(28, &format!("the others: {}", others.join(", ")));
+        }
+        if let (true, Some(half), Some(nearly)) =
+            (told.judged.session.knows.times, cancels.settling.median(), cancels.settling.percentile(99.0))
+        {
+            let settled = count(cancels.settling.count());
+            let text = format!("{settled} settled within {} (median), {} (99 %)", duration(half), duration(nearly));
             self.wrapped(28, &text);
         }
         let odd: Vec<String> = CancelTarget::ALL
@@ -399,32 +401,27 @@ impl Page {
         let source = report.source.as_deref().map_or(String::new(), |source| format!(" {}", quoted(source)));
         let mut commands = Vec::new();
         if let Some(first) = told.judged.findings.first() {
-            if report.is_store {
-                let store = report.source.as_deref().map_or(String::new(), |path| format!(" --store {}", quoted(path)));
-                commands.push((
-                    format!("rpctap show {}{store} --finding 1", quoted(&told.handle())),
-                    "the events that prove it",
-                ));
-            }
+            let show = match (&report.source, report.is_store) {
+                (Some(path), true) => format!("{} --store {}", quoted(&told.handle()), quoted(path)),
+                (Some(path), false) if report.sessions.len() > 1 => quoted(&format!("{path}#{}", told.place + 1)),
+                (Some(path), false) => quoted(path),
+                (None, _) => quoted(&told.handle()),
+            };
+            commands.push((format!("rpctap show {show} --finding 1"), "the events that prove it"));
             commands.push((format!("rpctap explain {}", first.rule.name), "what the rule says, and what to do"));
         }
         let session = match report.sessions.len() {
-            1 => String::new(),
+            1 if !report.is_store => String::new(),
             _ => format!(" --session {}", quoted(&told.handle())),
         };
         commands.push((format!("rpctap chart{source}{session} --output growth.svg"), "how it grew"));
-        commands.push((
-            format!("rpctap analyze{source}{session} --format html --output report.html"),
-            "all of it, as a page",
-        ));
-        let room = commands.iter().map(|(command, _)| width(command)).max().unwrap_or(0);
+        let page = format!("rpctap analyze{source}{session} --format html --output report.html");
+        commands.push((page, "all of it, as a page"));
+        let room = commands.iter().map(|(command, _)| width(command)).max().unwrap_or(0).min(72);
         for (command, why) in commands {
-            if room + width(why) + 6 <= self.columns() {
-                let why = self.painted(why, QUIET);
-                self.line(&format!("  {}  {why}", pad(&command, room)));
-            } else {
-                self.line(&format!("  {command}"));
-            }
+            let why = self.painted(&format!("# {why}"), QUIET);
+            let gap = " ".repeat(room.saturating_sub(width(&command)));
+            self.line(&format!("  {command}{gap}  {why}"));
         }
     }
 

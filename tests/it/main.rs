@@ -36,3 +36,5 @@ mod proxy;
 mod views;
 /// The report page, in a real browser.
 mod page;
+/// Recordings of real software with known truth: everything is found, nobody is accused wrongly.
+mod recordings;

@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -34,7 +35,7 @@ impl Browser {
         let port = loop {
             line.clear();
             assert!(lines.read_line(&mut line).expect("a line") > 0, "chromedriver ended");
-            if let Some((_, rest)) = line.split_once("on port ") {
+            if let Some((_, rest)) = line.split_once("successfully on port ") {
                 break rest.trim().trim_end_matches('.').parse().expect("a port");
             }
         };
@@ -75,11 +76,20 @@ impl Browser {
             body.len()
         )
         .expect("a request");
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).expect("an answer");
-        let text = String::from_utf8_lossy(&answer);
-        let (_, json) = text.split_once("\r\n\r\n").expect("a body");
-        serde_json::from_str::<Value>(json).unwrap_or_else(|cause| panic!("{cause}: {json}"))["value"].take()
+        // The driver keeps connections open whatever it is asked: the length says where the answer ends.
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+        let mut reader = BufReader::new(stream);
+        let mut length = 0;
+        let mut line = String::new();
+        while reader.read_line(&mut line).expect("a head") > 2 {
+            if let Some((_, value)) = line.to_ascii_lowercase().split_once("content-length:") {
+                length = value.trim().parse().expect("a length");
+            }
+            line.clear();
+        }
+        let mut answer = vec![0; length];
+        reader.read_exact(&mut answer).expect("an answer");
+        serde_json::from_slice::<Value>(&answer).expect("JSON")["value"].take()
     }
 
     fn open(&self, page: &Path) {
