@@ -28,13 +28,11 @@ mod tap;
 #[cfg(unix)]
 mod tapped;
 
-/// Recordings of real software with known truth: everything is found, nobody is accused wrongly.
-mod recordings;
-/// The HTTP proxy between real sockets: faithfulness, ends, faults, refusals, real peers.
-mod proxy;
-/// The views of the store, held against the analyzer.
-mod views;
 /// The report page, in a real browser.
 mod page;
+/// The HTTP proxy between real sockets: faithfulness, ends, faults, refusals, real peers.
+mod proxy;
 /// Recordings of real software with known truth: everything is found, nobody is accused wrongly.
 mod recordings;
+/// The views of the store, held against the analyzer.
+mod views;
