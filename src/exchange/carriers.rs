@@ -6,6 +6,7 @@
 use crate::event::{How, Party, Side};
 use crate::protocol::Role;
 
+use super::ending::End;
 use super::fact::{Fact, Mark};
 use super::fold::Fold;
 use super::pending::Slot;
@@ -159,6 +160,12 @@ impl Fold {
             if let Some(open) = self.pending[side as usize].remove(slot) {
                 self.close(open, Outcome::Answered, Some(now), None, CancelEnd::Moot, facts);
             }
+            return false;
+        }
+        // What ends after the session was ended ends because of that; and the end of a recording, or a log that
+        // does not show how streams end, cannot say that one ended too early.
+        let session_over = self.ends.said.is_some() || self.end() != End::No;
+        if session_over || by == Party::Tap || (!self.knows.ends && by == Party::Unknown) {
             return false;
         }
         if let Some(open) = self.pending[side as usize].get_mut(slot) {

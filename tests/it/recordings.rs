@@ -137,3 +137,17 @@ fn editors_logs_are_clean() {
         assert!(judged.findings.iter().all(|f| f.severity < Severity::Violation), "{sample}: {:#?}", told(&judged));
     }
 }
+
+#[test]
+fn streams_that_end_with_the_session_are_not_the_servers_fault() {
+    // The client deletes the session, and the server then ends the fifty streams nobody waits on any more.
+    let judged = one("r3-http-1.29.0-pathB.pcap");
+    assert_eq!(client(&judged, Outcome::Answered), 4);
+    assert_eq!(client(&judged, Outcome::Abandoned), 50);
+    assert!(told(&judged).contains(&"abandoned-request/leak client 50".to_string()), "{:#?}", told(&judged));
+    assert!(judged.findings.iter().all(|f| f.fault.name() != "server"), "{:#?}", told(&judged));
+
+    let judged = one("mitmproxy.har");
+    assert_eq!((client(&judged, Outcome::Answered), client(&judged, Outcome::Abandoned)), (4, 3));
+    assert!(judged.findings.iter().all(|f| f.fault.name() != "server"), "{:#?}", told(&judged));
+}

@@ -73,4 +73,21 @@ mod tests {
             "#,
         );
     }
+    #[test]
+    fn what_ends_with_the_session_is_silent() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   #1 |opened POST /mcp|
+                  #1 -> 1 tools/call {"name":"x"}
+            10ms  #1 |head 200|
+                  #1 |streaming|
+            500ms #2 |opened DELETE /mcp|
+                  #2 |head 200|
+                  |session ended by client|
+            510ms #1 |closed by server|
+                  ! lost-in-shutdown 1
+            "#,
+        );
+    }
 }
