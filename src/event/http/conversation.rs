@@ -88,7 +88,8 @@ impl Conversations {
             .filter(|session| self.all.contains_key(session))
     }
 
-    pub(super) fn open(&mut self, setup: &HttpSetup, at: Micros, sink: &mut dyn Sink) -> SessionKey {
+    /// `late`: the conversation began before we listened, so its beginning is not told.
+    pub(super) fn open(&mut self, setup: &HttpSetup, at: Micros, late: bool, sink: &mut dyn Sink) -> SessionKey {
         self.make_room();
         let key = self.next_session;
         self.next_session += 1;
@@ -106,7 +107,9 @@ impl Conversations {
             knows: setup.knows,
         });
         let mut scribe = Scribe::new(key);
-        scribe.happening(at, None, Happening::Opened { pid: None }, sink);
+        if !late {
+            scribe.happening(at, None, Happening::Opened { pid: None }, sink);
+        }
         let conversation = Conversation { scribe, next_carrier: 1, open_carriers: 0, ended: false, used: self.uses };
         self.all.insert(key, conversation);
         key

@@ -176,17 +176,19 @@ impl HttpScribe {
             Decision::Into(session) => session,
             Decision::Begin => {
                 carrier.begins = true;
-                self.conversations.open(setup, at, sink)
+                self.conversations.open(setup, at, false, sink)
             }
             Decision::Endpoint(endpoint) => {
-                let session = self.conversations.open(setup, at, sink);
+                let session = self.conversations.open(setup, at, false, sink);
                 self.conversations.bind_endpoint(&self.secrets, &endpoint, session);
                 session
             }
             Decision::ByClient => match self.conversations.of_client(&carrier.head) {
                 Some(session) => session,
                 None => {
-                    let session = self.conversations.open(setup, at, sink);
+                    // An id that no response gave was given before we listened.
+                    let late = carrier.head.session_id.is_some();
+                    let session = self.conversations.open(setup, at, late, sink);
                     self.conversations.bind_client(&carrier.head, session);
                     if let Some(id) = &carrier.head.session_id {
                         self.conversations.bind_id(id, session);

@@ -193,8 +193,9 @@ fn a_stream_that_resumes_says_from_where_and_events_keep_their_ids() {
     desk.say(2, &format!(": ping\r\n\r\nid: e1\r\ndata: {}\r\n\r\n", result(1)));
     desk.take(2, HttpHappening::Closed { by: Party::Client, how: How::Eof });
     let told = desk.told(1);
-    assert_eq!(told[3..7], ["1 200", "1 stream", "1 event e0", "1 server eof"]);
-    assert_eq!(told[8..], ["2 200", "2 stream from e0", "2 event e1", "2 <- 1 result", "2 client eof"]);
+    assert_eq!(told[0], "1 POST /mcp", "the session began before we listened");
+    assert_eq!(told[2..6], ["1 200", "1 stream", "1 event e0", "1 server eof"]);
+    assert_eq!(told[7..], ["2 200", "2 stream from e0", "2 event e1", "2 <- 1 result", "2 client eof"]);
 }
 
 #[test]
