@@ -231,7 +231,11 @@ impl Envelope {
             Marks::default()
         } else {
             self.marks.push(b'}');
-            Marks::from_parts(self.present, String::from_utf8_lossy(&self.marks).into())
+            let text = match std::str::from_utf8(&self.marks) {
+                Ok(text) => text.into(),
+                Err(_) => String::from_utf8_lossy(&self.marks).into(),
+            };
+            Marks::from_parts(self.present, text)
         };
         Message {
             kind,

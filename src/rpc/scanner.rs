@@ -269,7 +269,7 @@ impl Scanner {
                         at = string::skip_plain(bytes, at + 1);
                         if bytes.get(at) == Some(&b'"') {
                             if self.node != NONE {
-                                self.end_key(&bytes[from.key..at]);
+                                self.end_key(bytes, from.key, at);
                             }
                             at += 1;
                             // Almost always the colon follows at once.
@@ -293,7 +293,7 @@ impl Scanner {
                         None => {}
                         Some(b'"') if self.is_key => {
                             if self.node != NONE {
-                                self.end_key(&bytes[from.key..at]);
+                                self.end_key(bytes, from.key, at);
                             }
                             at += 1;
                             state = State::Colon;
@@ -539,11 +539,11 @@ impl Scanner {
     }
 
     #[inline]
-    fn end_key(&mut self, part: &[u8]) {
+    fn end_key(&mut self, bytes: &[u8], from: usize, to: usize) {
         let place = if self.key.is_empty() && !self.escaped {
-            self.trie.find(self.node, part)
+            self.trie.find_in(self.node, bytes, from, to)
         } else {
-            self.find_odd_key(part)
+            self.find_odd_key(&bytes[from..to])
         };
         self.place = place;
         if self.node == ROOT && place != NONE {

@@ -3,16 +3,14 @@
 /// The first byte from `at` on that is a quote, a backslash, a control character or not ASCII; or the end.
 #[inline(always)]
 pub(super) fn skip_plain(bytes: &[u8], mut at: usize) -> usize {
-    let Some(rest) = bytes.get(at..) else { return at };
-    let (blocks, tail) = rest.as_chunks::<16>();
-    for block in blocks {
+    while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk::<16>()) {
         let found = odd_bytes(block);
         if found != 0 {
             return at + found.trailing_zeros() as usize;
         }
         at += 16;
     }
-    for byte in tail {
+    while let Some(byte) = bytes.get(at) {
         if !matches!(byte, 0x20..0x80) || matches!(byte, b'"' | b'\\') {
             break;
         }
@@ -100,7 +98,7 @@ mod tests {
             }
         }
         for byte in 0..=255u8 {
-            let stops = byte < 0x20 || byte >= 0x80 || byte == b'"' || byte == b'\\';
+            let stops = !(0x20..0x80).contains(&byte) || byte == b'"' || byte == b'\\';
             assert_eq!(skip_plain(&[byte; 8], 0) == 0, stops, "{byte}");
             assert_eq!(skip_plain(&[byte], 0) == 0, stops, "{byte}");
         }

@@ -30,6 +30,7 @@ const SLOTS: usize = 64;
 #[derive(Debug)]
 struct Child {
     key: &'static str,
+    head: u64,
     node: NodeId,
     /// The next child in the same slot, counted from 1; 0 for none.
     next: u8,
@@ -49,9 +50,13 @@ pub(super) struct Trie {
     nodes: Vec<Node>,
 }
 
-fn slot(key: &[u8]) -> usize {
-    let (first, last) = (key[0] as usize, key[key.len() - 1] as usize);
-    (key.len() ^ (first << 1) ^ (last << 2)) % SLOTS
+/// The first eight bytes of a key, or all of it and zeros.
+fn head_of(key: &[u8]) -> u64 {
+    key.iter().take(8).rev().fold(0, |head, byte| head << 8 | u64::from(*byte))
+}
+
+fn slot(head: u64, length: usize) -> usize {
+    ((head ^ length as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize % SLOTS
 }
 
 impl Trie {
@@ -96,8 +101,9 @@ impl Trie {
         }
         let child = self.add();
         let parent = &mut self.nodes[node as usize];
-        let first = &mut parent.slots[slot(key.as_bytes())];
-        parent.children.push(Child { key, node: child, next: *first });
+        let head = head_of(key.as_bytes());
+        let first = &mut parent.slots[slot(head, key.len())];
+        parent.children.push(Child { key, head, node: child, next: *first });
         *first = parent.children.len() as u8;
         parent.inside = node;
         child
@@ -108,16 +114,33 @@ impl Trie {
     }
 
     /// The node that `key` leads to.
-    #[inline]
     pub fn find(&self, node: NodeId, key: &[u8]) -> NodeId {
-        if key.is_empty() {
-            return NONE;
-        }
+        self.find_with_head(node, key, head_of(key))
+    }
+
+    /// The node that the key `bytes[from..to]` leads to.
+    #[inline(always)]
+    pub fn find_in(&self, node: NodeId, bytes: &[u8], from: usize, to: usize) -> NodeId {
+        let key = &bytes[from..to];
+        // Behind a key almost always lies enough to load its first eight bytes in one go.
+        let head = match bytes[from..].first_chunk::<8>() {
+            Some(head) if key.len() < 8 => u64::from_le_bytes(*head) & ((1 << (8 * key.len())) - 1),
+            Some(head) => u64::from_le_bytes(*head),
+            None => head_of(key),
+        };
+        self.find_with_head(node, key, head)
+    }
+
+    #[inline(always)]
+    fn find_with_head(&self, node: NodeId, key: &[u8], head: u64) -> NodeId {
         let parent = &self.nodes[node as usize];
-        let mut next = parent.slots[slot(key)];
+        let mut next = parent.slots[slot(head, key.len())];
         while next > 0 {
             let child = &parent.children[next as usize - 1];
-            if child.key.as_bytes() == key {
+            if child.head == head
+                && child.key.len() == key.len()
+                && (key.len() <= 8 || child.key.as_bytes()[8..] == key[8..])
+            {
                 return child.node;
             }
             next = child.next;
@@ -136,6 +159,11 @@ mod tests {
         for place in MARKS {
             let node = place.path.iter().fold(ROOT, |node, key| trie.find(node, key.as_bytes()));
             assert_eq!(trie.node(node).mark, Some(place.mark), "{}", place.key);
+            let text = format!("{}\":1", place.path[0]);
+            for end in [text.len(), place.path[0].len()] {
+                let found = trie.find_in(ROOT, &text.as_bytes()[..end], 0, place.path[0].len());
+                assert_eq!(found, trie.find(ROOT, place.path[0].as_bytes()));
+            }
         }
         assert_eq!(trie.find(ROOT, b"ids"), NONE);
         assert_eq!(trie.find(ROOT, b""), NONE);
