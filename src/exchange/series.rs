@@ -167,6 +167,12 @@ impl Point {
         self.leaked.iter().sum()
     }
 
+    /// Open requests of both sides: the lowest, highest and last number within the bucket.
+    pub fn requests(&self) -> Level {
+        let [client, server] = [Track::ClientRequests, Track::ServerRequests].map(|track| self.open[track as usize]);
+        Level { low: client.low + server.low, high: client.high + server.high, last: client.last + server.last }
+    }
+
     pub fn open_requests(&self) -> u64 {
         self.open[Track::ClientRequests as usize].last + self.open[Track::ServerRequests as usize].last
     }
@@ -221,13 +227,13 @@ impl Series {
     /// Something leaked. It may be told long after it was opened, in any order.
     pub fn leaked(&mut self, leak: Leak<'_>) {
         self.reached(leak.opened_at);
-        self.reached(leak.certain_at);
         if let Some(track) = leak.still_open {
             self.take_unclosed(track, leak.opened_at);
         }
         let opened = self.offset(leak.opened_at) >> self.shift;
         self.at_index(opened).leaked[leak.kind as usize] += 1;
-        let certain = self.offset(leak.certain_at) >> self.shift;
+        // Certainty may come only with a deadline after the last event; the series ends with the session.
+        let certain = self.offset(leak.certain_at).min(self.length) >> self.shift;
         self.at_index(certain).certain[leak.kind as usize] += 1;
         self.carried(leak.method, leak.tool);
     }

@@ -24,6 +24,7 @@ const DOORS: &[(&str, &[&str])] = &[
 const PACKAGES: &[(&str, &[&str])] = &[
     ("rusqlite", &["store"]),
     ("plotters", &["report/chart"]),
+    ("ab_glyph", &["report/chart"]),
     ("clap", &["cli", "main.rs"]),
     ("tokio", &["peer", "tap", "replay", "cli"]),
     ("hyper", &["peer", "tap", "replay"]),

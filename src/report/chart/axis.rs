@@ -2,6 +2,7 @@
 
 use super::picture::{Anchor, Ink, Picture, WIDTH};
 use crate::event::Micros;
+use crate::exchange::series::{Level, Point};
 use crate::report::words;
 
 pub const TEXT: f64 = 12.0;
@@ -208,6 +209,29 @@ pub fn steps(axis: &TimeAxis, values: &[(Micros, f64)], y: impl Fn(f64) -> f64) 
         points.push((axis.x(*end), level));
     }
     points
+}
+
+/// The outline between the lowest and the highest value of each bucket; between buckets it is the line itself.
+pub fn band(
+    axis: &TimeAxis,
+    points: &[Point],
+    bucket_micros: u64,
+    level: impl Fn(&Point) -> Level,
+    y: impl Fn(f64) -> f64,
+) -> Vec<(f64, f64)> {
+    let edge = |pick: &dyn Fn(Level) -> u64| {
+        let mut curve = Vec::with_capacity(points.len() * 2);
+        for point in points {
+            // A point stands at the end of its bucket.
+            let start = point.at.saturating_sub(bucket_micros as Micros).max(axis.from);
+            curve.push((start, pick(level(point)) as f64));
+            curve.push((point.at, level(point).last as f64));
+        }
+        steps(axis, &curve, &y)
+    };
+    let mut outline = edge(&|level| level.high);
+    outline.extend(edge(&|level| level.low).into_iter().rev());
+    outline
 }
 
 #[cfg(test)]

@@ -2,11 +2,11 @@
 //! measures of its process below, each with how it moves with the leak.
 
 use super::Subject;
-use super::axis::{LEFT, SMALL, Swatch, TimeAxis, Unit, ValueAxis, heading, legend, steps};
+use super::axis::{LEFT, SMALL, Swatch, TimeAxis, Unit, ValueAxis, band, heading, legend, steps};
 use super::picture::{Anchor, Ink, Picture, WIDTH};
 use crate::event::Micros;
 use crate::exchange::gauge;
-use crate::exchange::series::{LeakKind, Series, View};
+use crate::exchange::series::{LeakKind, Point, Series, View};
 use crate::exchange::trend::{self, Forecast};
 use crate::report::words;
 use crate::report::{growth_words, samples};
@@ -22,7 +22,7 @@ pub fn draw(subject: &Subject<'_>) -> Picture {
     let end = points.last();
     let kinds: Vec<LeakKind> =
         LeakKind::ALL.into_iter().filter(|kind| end.is_some_and(|end| end.leaked[*kind as usize] > 0)).collect();
-    let tallest = points.iter().map(|point| point.leaked_in_all().max(open_high(point))).max().unwrap_or(0) as f64;
+    let tallest = points.iter().map(|point| point.leaked_in_all().max(point.requests().high)).max().unwrap_or(0) as f64;
     let (over, beside) = gauges(series, tallest);
 
     let mut entries: Vec<(Ink, Swatch, String)> = kinds
@@ -33,7 +33,7 @@ pub fn draw(subject: &Subject<'_>) -> Picture {
         })
         .collect();
     entries.push((Ink::Open(0), Swatch::Line, "open requests".to_string()));
-    if points.iter().any(|point| open_high(point) != open_low(point)) {
+    if points.iter().any(|point| point.requests().high != point.requests().low) {
         entries.push((Ink::Open(0), Swatch::Band, "lowest to highest".to_string()));
     }
     for (place, name) in over.iter().enumerate() {
@@ -62,7 +62,7 @@ pub fn draw(subject: &Subject<'_>) -> Picture {
         picture.area(outline, Ink::Leak(*kind as usize), 0.8);
         below = above;
     }
-    open_line(&mut picture, &points, &time, &values);
+    open_line(&mut picture, series, &points, &time, &values);
     since(&mut picture, subject, &time, y);
     for (place, name) in over.iter().enumerate() {
         let readings: Vec<(f64, f64)> =
@@ -84,14 +84,6 @@ pub fn draw(subject: &Subject<'_>) -> Picture {
     }
     picture.height = y + 44.0;
     picture
-}
-
-fn open_high(point: &crate::exchange::series::Point) -> u64 {
-    point.open[0].high + point.open[1].high
-}
-
-fn open_low(point: &crate::exchange::series::Point) -> u64 {
-    point.open[0].low + point.open[1].low
 }
 
 fn headlines(subject: &Subject<'_>) -> Vec<String> {
@@ -125,16 +117,12 @@ fn gauge_words(series: &Series, name: &str) -> String {
     format!("{}{ends}{moves}", samples::title(name))
 }
 
-fn open_line(picture: &mut Picture, points: &[crate::exchange::series::Point], time: &TimeAxis, values: &ValueAxis) {
-    let curve = |height: &dyn Fn(&crate::exchange::series::Point) -> u64| {
-        let mut curve = vec![(time.from, 0.0)];
-        curve.extend(points.iter().map(|point| (point.at, height(point) as f64)));
-        steps(time, &curve, |value| values.y(value))
-    };
-    let mut band = curve(&open_high);
-    band.extend(curve(&open_low).into_iter().rev());
-    picture.area(band, Ink::Open(0), 0.18);
-    picture.line(curve(&|point| point.open_requests()), Ink::Open(0), 1.6);
+fn open_line(picture: &mut Picture, series: &Series, points: &[Point], time: &TimeAxis, values: &ValueAxis) {
+    let outline = band(time, points, series.bucket_micros(), Point::requests, |value| values.y(value));
+    picture.area(outline, Ink::Open(0), 0.18);
+    let mut curve = vec![(time.from, 0.0)];
+    curve.extend(points.iter().map(|point| (point.at, point.open_requests() as f64)));
+    picture.line(steps(time, &curve, |value| values.y(value)), Ink::Open(0), 1.6);
 }
 
 /// A mark where the floor left its baseline.

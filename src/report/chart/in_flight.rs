@@ -1,10 +1,10 @@
 //! In flight: open requests by direction, tasks alive, and below them how many requests were asked.
 
 use super::Subject;
-use super::axis::{LEFT, SMALL, Swatch, TimeAxis, Unit, ValueAxis, heading, legend, steps};
+use super::axis::{LEFT, SMALL, Swatch, TimeAxis, Unit, ValueAxis, band, heading, legend, steps};
 use super::picture::{Anchor, Ink, Picture};
 use crate::event::Micros;
-use crate::exchange::series::{Track, View};
+use crate::exchange::series::{Point, Track, View};
 use crate::report::words;
 
 const MAIN: f64 = 260.0;
@@ -29,8 +29,9 @@ pub fn draw(subject: &Subject<'_>) -> Picture {
             let at_most = words::count(peak(*track));
             (Ink::Open(*track as usize), Swatch::Line, format!("{name} (at most {at_most} at once)"))
         })
+        .chain([(Ink::Open(0), Swatch::Band, "lowest to highest".to_string())])
         .chain([(Ink::Good, Swatch::Area, "requests per second (below)".to_string())])
-        .filter(|entry| entry.1 == Swatch::Line || subject.judged.session.knows.times)
+        .filter(|entry| entry.1 != Swatch::Area || subject.judged.session.knows.times)
         .collect();
     let mut y = legend(&mut picture, top, &entries) + 6.0;
 
@@ -42,15 +43,12 @@ pub fn draw(subject: &Subject<'_>) -> Picture {
     time.draw(&mut picture, y, y + MAIN, !timed);
     values.draw(&mut picture, 6, Unit::COUNT, words::trimmed);
     for track in &tracks {
-        let curve = |pick: &dyn Fn(crate::exchange::series::Level) -> u64| {
-            let mut curve = vec![(time.from, 0.0)];
-            curve.extend(points.iter().map(|point| (point.at, pick(point.open[*track as usize]) as f64)));
-            steps(&time, &curve, |value| values.y(value))
-        };
-        let mut band = curve(&|level| level.high);
-        band.extend(curve(&|level| level.low).into_iter().rev());
-        picture.area(band, Ink::Open(*track as usize), 0.22);
-        picture.line(curve(&|level| level.last), Ink::Open(*track as usize), 1.6);
+        let of = |point: &Point| point.open[*track as usize];
+        let ink = Ink::Open(*track as usize);
+        picture.area(band(&time, &points, series.bucket_micros(), of, |value| values.y(value)), ink, 0.22);
+        let mut curve = vec![(time.from, 0.0)];
+        curve.extend(points.iter().map(|point| (point.at, of(point).last as f64)));
+        picture.line(steps(&time, &curve, |value| values.y(value)), ink, 1.6);
     }
     y += MAIN;
     if timed {

@@ -1,15 +1,16 @@
 //! Paints a picture as SVG or PNG, with a font of our own: a machine without any gives the same picture.
 
 use std::io::Write;
-use std::sync::Once;
+use std::sync::LazyLock;
 
+use ab_glyph::{Font, FontRef, ScaleFont, point};
 use flate2::{Compression, Crc, write::ZlibEncoder};
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontStyle, IntoFont, RGBColor, ShapeStyle, TextStyle, register_font};
 
 use super::picture::{Anchor, Ink, Picture, Shape, Theme, WIDTH};
-use crate::error::{Error, Result};
+use crate::error::{Doing, Error, Result};
 
 /// A cut of DejaVu Sans; `font/LICENSE` says from where and on what terms.
 pub const FONT: &[u8] = include_bytes!("font/DejaVuSans-subset.ttf");
@@ -24,21 +25,43 @@ const LINE: f64 = 1.164;
 const SVG_EM: f64 = 1.24;
 const SVG_TOP: f64 = 0.76;
 
-static REGISTERED: Once = Once::new();
+/// plotters wants to know every font it is asked for, also where it only writes down its name.
+static REGISTERED: LazyLock<bool> = LazyLock::new(|| register_font(FAMILY, FontStyle::Normal, FONT).is_ok());
 
-fn register() {
-    REGISTERED.call_once(|| {
-        let good = register_font(FAMILY, FontStyle::Normal, FONT).is_ok();
-        assert!(good, "the embedded font is whole");
-    });
-}
+static PARSED: LazyLock<FontRef<'static>> =
+    LazyLock::new(|| FontRef::try_from_slice(FONT).expect("the embedded font is whole"));
 
 /// How wide a text is, in the units of a picture.
 pub fn text_width(text: &str, size: f64) -> f64 {
-    register();
-    // Measured large: plotters rounds to whole pixels.
-    let large = 20.0;
-    (FAMILY, size * LINE * large).into_font().box_size(text).map_or(0.0, |(width, _)| f64::from(width) / large)
+    let font = PARSED.as_scaled((size * LINE) as f32);
+    text.chars().map(|c| f64::from(font.h_advance(font.glyph_id(c)))).sum()
+}
+
+/// Draws a text into a bitmap. plotters sets letters at whole pixels and without their bearing, which tears words
+/// apart and runs letters into each other.
+fn draw_letters<B: DrawingBackend>(
+    to: &mut B,
+    text: &str,
+    (x, baseline): (f64, f64),
+    em: f64,
+    colour: (u8, u8, u8),
+) -> Result<()> {
+    let font = PARSED.as_scaled((em * LINE) as f32);
+    let mut x = x as f32;
+    for c in text.chars() {
+        let mut glyph = font.scaled_glyph(c);
+        glyph.position = point(x, baseline as f32);
+        x += font.h_advance(glyph.id);
+        let Some(outline) = font.outline_glyph(glyph) else { continue };
+        let corner = outline.px_bounds().min;
+        let mut pixels = Vec::new();
+        outline.draw(|dx, dy, cover| pixels.push((dx as i32 + corner.x as i32, dy as i32 + corner.y as i32, cover)));
+        for (px, py, cover) in pixels.into_iter().filter(|pixel| pixel.2 > 0.0) {
+            let paint = RGBColor(colour.0, colour.1, colour.2).mix(f64::from(cover.min(1.0)));
+            to.draw_pixel((px, py), paint.to_backend_color()).doing("drawing a chart")?;
+        }
+    }
+    Ok(())
 }
 
 /// A whole SVG file, its font inside.
@@ -87,7 +110,7 @@ fn escaped(text: &str) -> String {
 }
 
 fn paint<B: DrawingBackend>(picture: &Picture, theme: Theme, to: &mut B, is_svg: bool) -> Result<()> {
-    register();
+    assert!(*REGISTERED, "the embedded font is whole");
     let trouble = |cause: &dyn std::fmt::Display| Error::new(format!("drawing a chart: {cause}"));
     let place = |x: f64, y: f64| ((x * SCALE).round() as i32, (y * SCALE).round() as i32);
     let style = |ink: Ink, opacity: f64, filled: bool, width: f64| {
@@ -113,20 +136,31 @@ fn paint<B: DrawingBackend>(picture: &Picture, theme: Theme, to: &mut B, is_svg:
                 to.draw_circle(place(*x, *y), (radius * SCALE).round() as u32, &style(*ink, 1.0, true, 1.0), true)
             }
             Shape::Text { x, y, text, size, ink, anchor } => {
-                // Each backend has its own idea of where a text's top is; both are led to the same baseline.
                 let em = size * SCALE;
-                let (points, above) = if is_svg { (em * SVG_EM, em * SVG_TOP) } else { (em * LINE, em * LINE / 2.0) };
-                let h_pos = match anchor {
-                    Anchor::Start => HPos::Left,
-                    Anchor::Middle => HPos::Center,
-                    Anchor::End => HPos::Right,
-                };
-                let (r, g, b) = theme.colour(*ink);
-                let colour = RGBColor(r, g, b);
-                let style =
-                    TextStyle::from((FAMILY, points).into_font()).color(&colour).pos(Pos::new(h_pos, VPos::Top));
-                let at = ((x * SCALE).round() as i32, (y * SCALE - above).round() as i32);
-                to.draw_text(text, &style, at)
+                let colour = theme.colour(*ink);
+                if is_svg {
+                    let h_pos = match anchor {
+                        Anchor::Start => HPos::Left,
+                        Anchor::Middle => HPos::Center,
+                        Anchor::End => HPos::Right,
+                    };
+                    let paint = RGBColor(colour.0, colour.1, colour.2);
+                    let style = TextStyle::from((FAMILY, em * SVG_EM).into_font())
+                        .color(&paint)
+                        .pos(Pos::new(h_pos, VPos::Top));
+                    // plotters puts the baseline this far below what it calls the top.
+                    let at = ((x * SCALE).round() as i32, (y * SCALE - em * SVG_TOP).round() as i32);
+                    to.draw_text(text, &style, at)
+                } else {
+                    let wide = text_width(text, em);
+                    let left = match anchor {
+                        Anchor::Start => x * SCALE,
+                        Anchor::Middle => x * SCALE - wide / 2.0,
+                        Anchor::End => x * SCALE - wide,
+                    };
+                    draw_letters(to, text, (left, (y * SCALE).round()), em, colour)?;
+                    Ok(())
+                }
             }
         };
         done.map_err(|cause| trouble(&cause))?;

@@ -144,7 +144,7 @@ fn rows() -> Rows {
         doubtful: false,
     };
     let mark = |at| Some(crate::exchange::Mark { seq: 0, at });
-    for n in 0..60 {
+    for n in 0..100 {
         let mut one = exchange(n, Outcome::Answered);
         match n % 5 {
             0 => one.outcome = Outcome::Orphaned,
@@ -217,9 +217,9 @@ fn growth_draws_the_wire_and_the_servers_own_count_on_one_axis() {
 fn the_waterfall_keeps_the_first_odd_ones_and_the_slowest_plain_ones() {
     let rows = rows();
     let chosen = rows.chosen();
-    assert_eq!(rows.seen, 60);
-    assert_eq!(chosen.iter().filter(|row| !row.outcome.was_answered()).count(), 36);
+    assert_eq!(rows.seen, 100);
+    assert_eq!(chosen.iter().filter(|row| !row.outcome.was_answered()).count(), 48);
     assert!(chosen.windows(2).all(|pair| pair[0].opened_at <= pair[1].opened_at));
     let slowest = chosen.iter().filter(|row| row.outcome.was_answered()).map(|row| row.id.clone());
-    assert!(slowest.clone().any(|id| id == "59") && !slowest.clone().any(|id| id == "3"));
+    assert!(slowest.clone().any(|id| id == "99") && !slowest.clone().any(|id| id == "3"));
 }

@@ -10,9 +10,10 @@ use crate::event::{Micros, Side};
 use crate::exchange::{Exchange, Outcome};
 use crate::report::{label, words};
 
-/// Rows kept of exchanges that did not end plainly, and of the slowest that did.
-const MOST_ODD: usize = 44;
-const MOST_PLAIN: usize = 16;
+/// Rows of the chart: what a person still takes in.
+const MOST: usize = 64;
+/// How many of them the exchanges that did not end plainly may take, when others want in too.
+const MOST_ODD: usize = 48;
 const ROW: f64 = 14.0;
 const LEFT: f64 = 226.0;
 
@@ -44,12 +45,12 @@ impl Rows {
         let is_plain = exchange.outcome.was_answered();
         self.seen_odd += u64::from(!is_plain);
         let took = exchange.answer.map_or(0, |answer| answer.at.saturating_sub(exchange.opened_at));
-        if is_plain && self.plain.len() >= MOST_PLAIN && self.plain.keys().next().is_some_and(|least| least.0 >= took) {
+        if is_plain && self.plain.len() >= MOST && self.plain.keys().next().is_some_and(|least| least.0 >= took) {
             return;
         }
         // Facts come when they are settled, the hanging ones last: twice the rows are kept, to sort and cut.
-        if !is_plain && self.odd.len() >= 2 * MOST_ODD {
-            self.cut();
+        if !is_plain && self.odd.len() >= 2 * MOST {
+            self.cut(MOST);
             if self.odd.last().is_some_and(|last| last.opened_at <= exchange.opened_at) {
                 return;
             }
@@ -65,7 +66,7 @@ impl Rows {
         };
         if is_plain {
             self.plain.insert((took, exchange.opened_seq), row);
-            if self.plain.len() > MOST_PLAIN {
+            if self.plain.len() > MOST {
                 self.plain.pop_first();
             }
         } else {
@@ -73,17 +74,18 @@ impl Rows {
         }
     }
 
-    fn cut(&mut self) {
+    fn cut(&mut self, most: usize) {
         self.odd.sort_by_key(|row| row.opened_at);
-        self.odd.truncate(MOST_ODD);
+        self.odd.truncate(most);
     }
 
     /// The rows chosen, in the order in which they were asked.
     pub fn chosen(&self) -> Vec<Row> {
         let mut chosen = self.clone();
-        chosen.cut();
+        chosen.cut(MOST_ODD.max(MOST.saturating_sub(self.plain.len())));
         let mut rows = chosen.odd;
-        rows.extend(chosen.plain.into_values());
+        let room = MOST - rows.len();
+        rows.extend(chosen.plain.into_values().rev().take(room));
         rows.sort_by_key(|row| row.opened_at);
         rows
     }
@@ -110,8 +112,10 @@ pub fn draw(subject: &Subject<'_>) -> Picture {
     if rows.iter().any(hangs) {
         entries.push((Ink::Bad, Swatch::Area, "no answer".to_string()));
     }
-    if rows.iter().any(|row| row.cancel_at.is_some()) {
+    if rows.iter().any(|row| row.cancel_at.is_some() && row.answer_at.is_none()) {
         entries.push((Ink::Cancel, Swatch::Dots, "cancel, then silence".to_string()));
+    }
+    if rows.iter().any(|row| row.cancel_at.is_some() && row.answer_at.is_some()) {
         entries.push((Ink::Cancel, Swatch::Area, "cancel to answer".to_string()));
     }
     if rows.iter().any(|row| row.asked_by == Side::Server) {
