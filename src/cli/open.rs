@@ -15,7 +15,9 @@ use clap::Args;
 
 use crate::error::{Error, Result};
 use crate::event::{Bodies, Event, Session, SessionKey, Side, Sink, Span, StreamId};
+use crate::import::input::HEAD_BYTES;
 use crate::import::{self, Input, Options};
+use crate::store::foreign::read_rows;
 use crate::store::{Recorded, Store};
 
 /// Takes what happened, in order.
@@ -53,7 +55,7 @@ fn side(word: &str) -> std::result::Result<Side, String> {
 impl RecordingArgs {
     pub fn options(&self) -> Options {
         let pair = self.client.clone().zip(self.server.clone());
-        Options { format: self.format.clone(), direction: self.direction, pair, name: None }
+        Options { format: self.format.clone(), direction: self.direction, pair, name: None, read_rows: Some(read_rows) }
     }
 }
 
@@ -70,11 +72,11 @@ const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
 impl Place {
     /// Looks at the first bytes: a store of ours, or a recording (which another program's SQLite file is too).
     pub fn of(path: &Path) -> Place {
-        let mut head = [0u8; 100];
+        let mut head = Vec::new();
         let is_store = path.is_file()
-            && File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok()
+            && File::open(path).and_then(|file| file.take(HEAD_BYTES as u64).read_to_end(&mut head)).is_ok()
             && head.starts_with(SQLITE_MAGIC)
-            && import::recognise(&head).is_none_or(|importer| importer.name() == "store");
+            && import::recognise(&head).is_none();
         if is_store { Place::Store(path.to_path_buf()) } else { Place::Recording(path.to_path_buf()) }
     }
 }

@@ -153,6 +153,12 @@ impl<R: Read> Elements<R> {
                     return None;
                 }
                 b',' => self.at += 1,
+                // It closes nothing: an element of its own, that no one can read.
+                b'}' => {
+                    self.at += 1;
+                    self.number += 1;
+                    return Some(Element { number: self.number, text: b"}", left_out: 0 });
+                }
                 _ => break,
             }
         }
@@ -229,6 +235,7 @@ mod tests {
         let har = r#"{"log":{"pages":[1],"creator":{"entries":[9]},"entries":[{"b":"}"},{"c":{}}]}}"#;
         assert_eq!(all(har, &["log", "entries"]), (vec![r#"{"b":"}"}"#.into(), r#"{"c":{}}"#.into()], true));
         assert_eq!(all(r#"{"entries":[1]}"#, &["log", "entries"]), (vec![], false));
+        assert_eq!(all("[1}}2]", &[]), (vec!["1".to_string(), "}".into(), "}".into(), "2".into()], true));
         assert_eq!(all("[]", &[]), (vec![], true));
         assert_eq!(all("", &[]), (vec![], false));
         assert_eq!(all(r#"[{"a":1},{"b":"#, &[]), (vec![r#"{"a":1}"#.into(), r#"{"b":"#.into()], false));

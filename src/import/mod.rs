@@ -12,6 +12,7 @@ pub mod reading;
 mod array;
 pub mod bare;
 mod claude;
+pub mod devtools;
 mod event_lines;
 mod har;
 mod inspector;
@@ -20,6 +21,8 @@ mod lsp_trace;
 mod lsp_trace_json;
 mod lua;
 mod mcpsnoop;
+#[cfg(test)]
+mod mutation_tests;
 mod ndjson;
 mod neovim;
 mod packets;
@@ -77,6 +80,8 @@ pub const IMPORTERS: &[&dyn Importer] = &[
     &packets::Pcap,
     &har::Har,
     &tshark::Tshark,
+    &devtools::AcpDevtools,
+    &devtools::LspDevtools,
 ];
 
 /// The importer of this name.

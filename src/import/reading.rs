@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use crate::event::scribe::Scribe;
 use crate::event::{Happening, Knows, Micros, Session, SessionKey, Side, Sink, Source};
 
+use super::devtools::ReadRows;
 use super::input::Broken;
 use super::lines::Lines;
 use super::{Importer, Input};
@@ -26,6 +27,8 @@ pub struct Options {
     pub direction: Option<Side>,
     /// The two files of a `tee` pair: what the client sent and what the server sent.
     pub pair: Option<(PathBuf, PathBuf)>,
+    /// How to read the tables of a SQLite file, where the caller can.
+    pub read_rows: Option<ReadRows>,
 }
 
 pub struct Reading<'a> {

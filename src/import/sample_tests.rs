@@ -184,6 +184,70 @@ const TRUTHS: &[Truth] = &[
         server: by(0, 0, 4, 0),
         cancels: 0,
     },
+    Truth {
+        sample: "r3-first.pcapng",
+        format: "pcap",
+        sessions: 1,
+        client: by(6, 1, 0, 0),
+        server: by(0, 0, 3, 0),
+        cancels: 0,
+    },
+    Truth {
+        sample: "tshark.json",
+        format: "tshark",
+        sessions: 1,
+        client: by(6, 1, 0, 0),
+        server: by(0, 0, 3, 0),
+        cancels: 0,
+    },
+    Truth {
+        sample: "claude-desktop-whole.log",
+        format: "claude-desktop",
+        sessions: 2,
+        client: by(5, 2, 0, 0),
+        server: by(0, 0, 2, 1),
+        cancels: 1,
+    },
+    Truth {
+        sample: "claude-desktop-metadata.log",
+        format: "claude-desktop",
+        sessions: 1,
+        client: by(4, 1, 0, 0),
+        server: by(0, 0, 3, 0),
+        cancels: 0,
+    },
+    Truth {
+        sample: "claude-desktop-bare.log",
+        format: "claude-desktop",
+        sessions: 1,
+        client: by(5, 1, 0, 0),
+        server: by(0, 0, 3, 1),
+        cancels: 0,
+    },
+    Truth {
+        sample: "vscode-mcp.log",
+        format: "vscode-mcp",
+        sessions: 1,
+        client: by(3, 2, 1, 0),
+        server: by(1, 1, 2, 0),
+        cancels: 1,
+    },
+    Truth {
+        sample: "mcp-inspector.json",
+        format: "mcp-inspector",
+        sessions: 1,
+        client: by(3, 1, 1, 0),
+        server: by(1, 0, 2, 0),
+        cancels: 0,
+    },
+    Truth {
+        sample: "json-rpc.jsonl",
+        format: "json-rpc",
+        sessions: 1,
+        client: by(2, 2, 1, 0),
+        server: by(1, 1, 1, 0),
+        cancels: 1,
+    },
 ];
 
 #[test]
@@ -204,4 +268,60 @@ fn samples_give_what_is_known_of_them() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_a_tool_dropped_or_got_wrong_is_told() {
+    let (collected, format) = read_sample("mcpsnoop.jsonl");
+    sound(&collected);
+    assert_eq!(format, "mcpsnoop");
+    assert_eq!(sent(&collected, Side::Client), by(3, 1, 0, 0));
+    assert_eq!(sent(&collected, Side::Server), Sent { unreadable: 1, ..by(0, 0, 2, 0) });
+    assert_eq!(lost(&collected), ["line 8: mcpsnoop dropped frames here (seq 8 to 9)"]);
+}
+
+#[test]
+fn ends_are_told_where_the_log_has_them() {
+    let (collected, _) = read_sample("strace.txt");
+    let told: Vec<String> = happenings(&collected).iter().map(|what| format!("{what:?}")).collect();
+    assert!(told[0].contains("Closed { from: Client, by: Client, how: Eof }"), "{told:?}");
+    assert!(told[1].contains("Closed { from: Server, by: Server, how: Eof }"), "{told:?}");
+    assert!(told[2].contains("Exited { code: Some(0)"), "{told:?}");
+    let (collected, _) = read_sample("r1-pysdk-1.29.0-pathB.ndjson");
+    let told: Vec<&str> = happenings(&collected)
+        .iter()
+        .map(|what| match what {
+            Happening::Opened { .. } => "opened",
+            Happening::Closed { .. } => "closed",
+            Happening::Exited { code: Some(0), signal: None } => "exited",
+            _ => "other",
+        })
+        .collect();
+    assert_eq!(told, ["opened", "closed", "closed", "exited"]);
+}
+
+#[test]
+fn what_a_format_cannot_know_is_said() {
+    for (sample, payload, times, direction, ends) in [
+        ("claude-desktop-bare.log", false, true, true, true),
+        ("claude-desktop-whole.log", true, true, true, true),
+        ("json-rpc.jsonl", true, false, false, false),
+        ("mitmproxy.har", true, true, true, false),
+        ("r1-pysdk-1.29.0-pathB.ndjson", true, true, true, true),
+        ("neovim-lsp.log", true, true, true, false),
+    ] {
+        let (collected, _) = read_sample(sample);
+        let knows = Knows { times, direction, ids: true, payload, ends };
+        assert_eq!(collected.sessions[0].knows, knows, "{sample}");
+    }
+}
+
+#[test]
+fn stderr_in_a_log_stays_stderr() {
+    let (collected, _) = read_sample("claude-desktop-whole.log");
+    let stderr = collected.events.iter().filter(|event| matches!(event.what, What::Stderr { .. })).count();
+    assert_eq!(stderr, 4);
+    let (collected, _) = read_sample("strace.txt");
+    let stderr = collected.events.iter().filter(|event| matches!(event.what, What::Stderr { .. })).count();
+    assert_eq!(stderr, 6);
 }

@@ -6,6 +6,7 @@
 
 pub mod bodies;
 pub mod bulk;
+pub mod foreign;
 pub mod load;
 pub mod migrate;
 pub mod recorder;

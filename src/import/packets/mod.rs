@@ -10,6 +10,8 @@ mod half;
 mod http;
 pub mod segment;
 mod talk;
+#[cfg(test)]
+mod tests;
 
 use crate::error::Result;
 use crate::event::Knows;
