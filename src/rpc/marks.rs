@@ -4,6 +4,8 @@
 //! protocol they matter to is not decided here; this is only the list of places, and a compact form of what
 //! stood there: one JSON object with short keys, ready for a column (`{"name":"search","ask-progress":3}`).
 
+use std::sync::LazyLock;
+
 /// A place inside a message. To add one: a variant here and a row in [`MARKS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -250,8 +252,8 @@ impl Marks {
     pub fn from_json(text: &str) -> Marks {
         let mut present = 0u128;
         for (key, _) in pairs(text) {
-            if let Some(place) = MARKS.iter().find(|place| place.key == key) {
-                present |= 1 << place.mark as u8;
+            if let Some(mark) = mark_of(key) {
+                present |= 1 << mark as u8;
             }
         }
         Marks { present, text: if present == 0 { "".into() } else { text.into() } }
@@ -321,6 +323,26 @@ impl Marks {
     pub fn as_json(&self) -> &str {
         &self.text
     }
+}
+
+/// Millions of rows are read back at a time, so that a key is found by a glance at its length and ends.
+fn mark_of(key: &str) -> Option<Mark> {
+    static BY_LOOK: LazyLock<Vec<Vec<&'static Place>>> = LazyLock::new(|| {
+        let mut buckets = vec![Vec::new(); LOOKS];
+        for place in MARKS {
+            buckets[look(place.key)].push(place);
+        }
+        buckets
+    });
+    BY_LOOK[look(key)].iter().find(|place| place.key == key).map(|place| place.mark)
+}
+
+const LOOKS: usize = 256;
+
+fn look(key: &str) -> usize {
+    let bytes = key.as_bytes();
+    let byte = |at: usize| bytes.get(at).map_or(0, |byte| usize::from(*byte));
+    (bytes.len() * 37 + byte(0) * 11 + byte(bytes.len() / 2) * 5 + byte(bytes.len().wrapping_sub(1)) * 3) % LOOKS
 }
 
 /// Walks `{"key":literal,...}` as written by this file: keys without escapes, values scalars or `{}`/`[]`.

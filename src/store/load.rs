@@ -148,6 +148,8 @@ impl Gathered {
 
 impl Sink for Gathered {
     fn session(&mut self, session: &Session) {
+        // A key that meant another session until now: this one's streams begin anew.
+        self.ends.retain(|(key, _), _| *key != session.key);
         self.load.sessions.push(session.clone());
     }
 

@@ -108,6 +108,7 @@ impl Recorder {
         let thread = thread::Builder::new()
             .name("recorder".to_string())
             .spawn(move || {
+                let _guard = Guard(Arc::clone(&recording.tape));
                 Work { recording, door: None, tries: 0, kept: 0, in_hand: 0, told: false, told_of_loss: false }.run()
             })
             .doing("starting the recorder")?;
@@ -118,6 +119,17 @@ impl Recorder {
     pub fn finish(self) -> Ending {
         self.tape.close();
         self.thread.join().unwrap_or_default()
+    }
+}
+
+/// Should the recorder itself ever break down, the traffic must not feel a tape that nobody reads.
+struct Guard(Arc<Tape>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.switch_off();
+        }
     }
 }
 
