@@ -7,235 +7,65 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use super::script::{Need, Script, notice_kind};
+use super::play::{Ending, Note, NoteKind, Play, Round, Run};
+use super::script::Script;
 use super::values::Values;
-use super::{Heard, HeardWhat, Peer};
+use super::{HeardWhat, Peer};
 use crate::event::scribe::Scribe;
 use crate::event::stamper::Stamper;
-use crate::event::{
-    Collected, Happening, How, Knows, Line, Micros, Party, Recording, Sample, Session, Side, Sink, Source,
-};
+use crate::event::{Collected, Happening, How, Knows, Party, Recording, Session, Side, Sink, Source};
+use crate::rpc::Id;
 use crate::rpc::edit::{is_at, rewrite};
-use crate::rpc::{Id, Kind, Mark};
-
-/// How fast recorded pauses are played. The server's own time is its own.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Pace {
-    Instant,
-    Recorded,
-    /// This many times as fast.
-    Times(f64),
-}
-
-impl Pace {
-    pub fn of(self, recorded: Micros) -> Duration {
-        let recorded = recorded.max(0) as f64;
-        match self {
-            Pace::Instant => Duration::ZERO,
-            Pace::Recorded => Duration::from_micros(recorded as u64),
-            Pace::Times(speed) => Duration::from_micros((recorded / speed.max(1e-6)) as u64),
-        }
-    }
-}
-
-impl std::str::FromStr for Pace {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Pace, String> {
-        match text {
-            "instant" => return Ok(Pace::Instant),
-            "recorded" => return Ok(Pace::Recorded),
-            _ => {}
-        }
-        let number = text.trim_end_matches(['x', 'X', '×']);
-        match number.parse::<f64>() {
-            Ok(speed) if speed.is_finite() && speed > 0.0 && number != text => Ok(Pace::Times(speed)),
-            _ => Err(format!(
-                "{text} is no pace: write instant, recorded, or a number with x (10x is ten times as fast)"
-            )),
-        }
-    }
-}
-
-/// How long each kind of wait may last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
-    /// For an answer, or a request of the server, that came in the recording.
-    pub answer_ms: u64,
-    /// For a notification that came in the recording; many are a matter of timing.
-    pub notice_ms: u64,
-    /// An unanswered request is left hanging when nothing has come for this long.
-    pub hang_ms: u64,
-    /// After the end of our messages, until the server has ended.
-    pub drain_ms: u64,
-    /// A recorded pause is cut to this.
-    pub pause_ms: u64,
-    /// For the whole run.
-    pub run_ms: u64,
-    /// More than this from the server is a flood.
-    pub flood_bytes: u64,
-}
-
-impl Default for Patience {
-    fn default() -> Self {
-        Patience {
-            answer_ms: 10_000,
-            notice_ms: 1_000,
-            hang_ms: 3_000,
-            drain_ms: 2_000,
-            pause_ms: 1_000,
-            run_ms: 600_000,
-            flood_bytes: 256 * 1024 * 1024,
-        }
-    }
-}
-
-/// Something a reader of the result should know. Holds text from the wire.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
-    pub kind: NoteKind,
-    pub text: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum NoteKind {
-    /// The request was answered before its cancel could go out.
-    ServerWasFaster,
-    /// A limit ran out.
-    GaveUpWaiting,
-    /// A message could not be sent: what it answers never came.
-    NotSent,
-    /// The server asked something the recording has no answer to.
-    Unexpected,
-    /// The recording itself is not whole.
-    Recording,
-}
-
-impl NoteKind {
-    pub fn name(self) -> &'static str {
-        match self {
-            NoteKind::ServerWasFaster => "server-was-faster",
-            NoteKind::GaveUpWaiting => "gave-up-waiting",
-            NoteKind::NotSent => "not-sent",
-            NoteKind::Unexpected => "unexpected",
-            NoteKind::Recording => "recording",
-        }
-    }
-}
-
-/// How a run came to its end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ending {
-    /// Everything was played.
-    Played,
-    /// The server ended first.
-    ServerEnded {
-        code: Option<i32>,
-        signal: Option<i32>,
-    },
-    /// The server closed its output and said no more.
-    ServerClosed,
-    Unreachable(String),
-    /// The limit of the whole run.
-    RunLimit,
-    Flooded,
-}
-
-/// One repetition: what it left behind.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Round {
-    /// Requests unanswered and not cancelled, over all rounds so far.
-    pub open: u64,
-    /// Cancelled requests nothing came for, over all rounds so far.
-    pub cancelled: u64,
-    pub usage: Option<Sample>,
-}
-
-/// A finished run.
-#[derive(Debug)]
-pub struct Run {
-    pub session: Session,
-    pub kept: Collected,
-    /// The live run, line by line.
-    pub lines: Vec<Line>,
-    /// The live request in the place of a recorded one of the server, by line numbers.
-    pub asked_as: HashMap<usize, usize>,
-    /// Client messages of the first round that were not sent.
-    pub not_sent: HashSet<usize>,
-    pub values: Values,
-    pub notes: Vec<Note>,
-    pub ending: Ending,
-    pub rounds: Vec<Round>,
-    pub stderr_tail: String,
-}
-
-#[derive(Debug, Clone)]
-pub struct Play {
-    pub pace: Pace,
-    pub patience: Patience,
-    /// How often the middle of the script is played.
-    pub times: u32,
-    /// What the live session is called.
-    pub target: String,
-}
-
-impl Play {
-    pub fn run(&self, script: &Script, peer: &mut dyn Peer, stamper: Stamper) -> Run {
-        let mut player = Player::new(self, script, peer, stamper);
-        player.play();
-        player.finish()
-    }
-}
 
 /// At most this many notes of one kind; the rest is counted in the last.
 const MOST_NOTES: usize = 20;
-/// Among this many requests of one method that still wait, the one with the same params is looked for.
-const MOST_ASKS_COMPARED: usize = 256;
-const STDERR_TAIL_BYTES: usize = 2_000;
 
-type Use = (Id, u32);
+pub(super) type Use = (Id, u32);
 
-struct Player<'a> {
-    how: &'a Play,
-    script: &'a Script,
-    peer: &'a mut dyn Peer,
-    stamper: Stamper,
-    scribe: Scribe,
-    kept: Collected,
-    session: Session,
-    lines: Recording,
-    read: usize,
-    deadline: Instant,
-    ending: Option<Ending>,
-    exited: bool,
-    bytes: u64,
-    values: Values,
-    round: u32,
-    stride: i64,
+pub(super) struct Player<'a> {
+    pub(super) how: &'a Play,
+    pub(super) script: &'a Script,
+    pub(super) peer: &'a mut dyn Peer,
+    pub(super) stamper: Stamper,
+    pub(super) scribe: Scribe,
+    pub(super) kept: Collected,
+    pub(super) session: Session,
+    pub(super) lines: Recording,
+    pub(super) read: usize,
+    pub(super) deadline: Instant,
+    pub(super) ending: Option<Ending>,
+    pub(super) exited: bool,
+    pub(super) exit: Option<(Option<i32>, Option<i32>)>,
+    pub(super) bytes: u64,
+    pub(super) values: Values,
+    pub(super) round: u32,
+    pub(super) stride: i64,
     /// Our requests that were answered, sent, cancelled: live id, and how often it had been used.
-    answered: HashSet<Use>,
-    sent: HashSet<Use>,
-    cancelled: HashSet<Use>,
+    pub(super) answered: HashSet<Use>,
+    pub(super) sent: HashSet<Use>,
+    pub(super) cancelled: HashSet<Use>,
     /// The recorded life behind a live id, and which use of it this is.
-    playing: HashMap<Id, (usize, u32)>,
-    open_asks: HashMap<String, Vec<usize>>,
-    heard_of_method: HashMap<String, usize>,
-    notices: HashMap<String, usize>,
-    notices_before: HashMap<String, usize>,
+    pub(super) playing: HashMap<Id, (usize, u32)>,
+    /// The carrier each of our requests travels on.
+    pub(super) carriers: HashMap<Id, u64>,
+    pub(super) open_asks: HashMap<String, Vec<usize>>,
+    pub(super) heard_of_method: HashMap<String, usize>,
+    pub(super) notices: HashMap<String, usize>,
+    pub(super) notices_before: HashMap<String, usize>,
     /// Kinds of notifications that did not come once are not waited for again.
-    given_up: HashSet<String>,
+    pub(super) given_up: HashSet<String>,
     /// Recorded line of a server's request → live id, this round.
-    asks: HashMap<usize, Id>,
-    asked_as: HashMap<usize, usize>,
-    not_sent: HashSet<usize>,
-    last_heard: Instant,
-    notes: Vec<Note>,
-    rounds: Vec<Round>,
-    stderr_tail: Vec<u8>,
+    pub(super) asks: HashMap<usize, Id>,
+    pub(super) asked_as: HashMap<usize, usize>,
+    pub(super) not_sent: HashSet<usize>,
+    pub(super) last_heard: Instant,
+    pub(super) notes: Vec<Note>,
+    pub(super) rounds: Vec<Round>,
+    pub(super) stderr_tail: Vec<u8>,
 }
 
 impl<'a> Player<'a> {
-    fn new(how: &'a Play, script: &'a Script, peer: &'a mut dyn Peer, stamper: Stamper) -> Player<'a> {
+    pub(super) fn new(how: &'a Play, script: &'a Script, peer: &'a mut dyn Peer, stamper: Stamper) -> Player<'a> {
         let session = Session {
             key: 1,
             name: format!("replay of {}", script.recording.session.name),
@@ -269,6 +99,7 @@ impl<'a> Player<'a> {
             deadline: Instant::now() + Duration::from_millis(how.patience.run_ms),
             ending: None,
             exited: false,
+            exit: None,
             bytes: 0,
             values: Values::of(&script.recording.lines),
             round: 0,
@@ -277,6 +108,7 @@ impl<'a> Player<'a> {
             sent: HashSet::new(),
             cancelled: HashSet::new(),
             playing: HashMap::new(),
+            carriers: HashMap::new(),
             open_asks: script.asks.clone(),
             heard_of_method: HashMap::new(),
             notices: HashMap::new(),
@@ -299,7 +131,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    fn play(&mut self) {
+    pub(super) fn play(&mut self) {
         let script = self.script;
         self.scribe.happening(self.stamper.now(), None, Happening::Opened { pid: None }, &mut self.kept);
         for step in 0..script.opening {
@@ -356,6 +188,9 @@ impl<'a> Player<'a> {
             }
             return;
         }
+        if let Some(life) = step.hangs_up {
+            return self.hang_up(life);
+        }
         let mut texts = Vec::new();
         for at in &step.lines {
             match self.outgoing(*at, number < script.opening) {
@@ -366,15 +201,38 @@ impl<'a> Player<'a> {
                 None => {}
             }
         }
-        let in_batch = script.line(step.lines[0]).batch.is_some();
         if texts.is_empty() {
             return;
         }
+        let in_batch = script.line(step.lines[0]).batch.is_some();
         let body = if in_batch { format!("[{}]", texts.join(",")) } else { texts.swap_remove(0) };
         self.send(body.as_bytes());
     }
 
-    fn send(&mut self, body: &[u8]) {
+    /// The client closed the exchange: so do we, or say it in words where there is nothing to close.
+    fn hang_up(&mut self, life: usize) {
+        let life = &self.script.lives[life];
+        let live = self.use_of(life);
+        if self.answered.contains(&live) {
+            let text = format!("{} was answered before it could be given up", life.words());
+            return self.note(NoteKind::ServerWasFaster, text);
+        }
+        let carrier = self.carriers.get(&live.0).copied();
+        if let Some(carrier) = carrier.filter(|carrier| self.peer.hang_up(*carrier)) {
+            let by = Party::Client;
+            let closed = Happening::CarrierClosed { by, how: How::Reset, request_bytes: 0, response_bytes: 0 };
+            self.scribe.happening(self.stamper.now(), Some(carrier), closed, &mut self.kept);
+            self.cancelled.insert(live);
+        } else if self.script.dialect.disconnect_cancels() {
+            let id = live.0.to_raw();
+            self.cancelled.insert(live);
+            let cancel =
+                format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
+            self.send(cancel.as_bytes());
+        }
+    }
+
+    pub(super) fn send(&mut self, body: &[u8]) {
         let at = self.stamper.now();
         let carrier = self.peer.send(body);
         if carrier.is_some() {
@@ -383,7 +241,12 @@ impl<'a> Player<'a> {
             self.scribe.happening(at, carrier, opened, &mut self.kept);
         }
         self.scribe.body(Side::Client, at, carrier, body, &mut self.kept);
+        let before = self.lines.lines.len();
         self.read_lines();
+        if let Some(carrier) = carrier {
+            let asked = self.lines.lines[before..].iter().filter(|line| line.from == Side::Client && line.is_request());
+            self.carriers.extend(asked.filter_map(|line| Some((line.message.id.as_ref()?.canonical(), carrier))));
+        }
     }
 
     /// The text of a line as it must be said now, or nothing when it must not.
@@ -391,16 +254,19 @@ impl<'a> Player<'a> {
         let script = self.script;
         let line = script.line(at);
         let mut text = line.text();
-        if let Some((_, life)) = script.cancels(at) {
-            if let Some(life) = life.map(|life| &script.lives[life]) {
-                let live = self.use_of(life);
-                if self.answered.contains(&live) {
-                    let text = format!("{} was answered before its cancel could go out", life.words());
-                    self.note(NoteKind::ServerWasFaster, text);
-                    return None;
-                }
-                self.cancelled.insert(live);
+        if let Some(life) = script.cancel_of.get(&at).map(|life| &script.lives[*life]) {
+            let live = self.use_of(life);
+            if self.answered.contains(&live) {
+                let text = format!("{} was answered before its cancel could go out", life.words());
+                self.note(NoteKind::ServerWasFaster, text);
+                return None;
             }
+            // Where closing is the cancel, a recorded message is played by closing.
+            if script.dialect.disconnect_cancels() && self.carriers.contains_key(&live.0) {
+                self.hang_up(self.script.cancel_of[&at]);
+                return None;
+            }
+            self.cancelled.insert(live);
         }
         if line.is_response() {
             if let Some(life) = script.answer_of.get(&at).map(|life| &script.lives[*life]) {
@@ -410,12 +276,10 @@ impl<'a> Player<'a> {
                 };
                 text = rewrite(&text, &mut |path, _| is_at(path, &["id"]).then(|| live.to_raw()))?;
             }
-        } else if line.is_request() {
-            if let Some(number) = script.life_of.get(&at) {
-                let live = self.use_of(&script.lives[*number]);
-                self.playing.insert(live.0.clone(), (*number, live.1));
-                self.sent.insert(live);
-            }
+        } else if let Some(number) = script.life_of.get(&at) {
+            let live = self.use_of(&script.lives[*number]);
+            self.playing.insert(live.0.clone(), (*number, live.1));
+            self.sent.insert(live);
         }
         let values = &self.values;
         let (round, stride) = (self.round, self.stride);
@@ -438,295 +302,18 @@ impl<'a> Player<'a> {
     }
 
     /// The id a recorded request of the client's has in this round.
-    fn use_of(&self, life: &super::Life) -> Use {
+    pub(super) fn use_of(&self, life: &super::Life) -> Use {
         let id = if self.round == 0 { life.id.clone() } else { renamed(&life.id, self.round, self.stride) };
         (id.canonical(), life.generation)
     }
 
-    fn await_need(&mut self, need: &Need) {
-        let patience = self.how.patience;
-        match need {
-            Need::Answer { life, line, after_cancel } => {
-                let life = &self.script.lives[*life];
-                let id = self.use_of(life);
-                let limit = if *after_cancel { self.tail_limit(life.cancel, *line) } else { patience.answer_ms };
-                if !self.sent.contains(&id) {
-                    return;
-                }
-                let came = self.await_that(limit, |player| player.answered.contains(&id));
-                if !came && !*after_cancel && self.ending.is_none() {
-                    let text = format!("no answer to {} within {} ms (answer limit)", life.words(), limit);
-                    self.note(NoteKind::GaveUpWaiting, text);
-                }
-            }
-            Need::Ask { line } => {
-                let came = self.await_that(patience.answer_ms, |player| player.asks.contains_key(line));
-                if !came && self.ending.is_none() {
-                    let method = self.script.line(*line).message.method().to_string();
-                    let text =
-                        format!("the server did not ask {method} within {} ms (answer limit)", patience.answer_ms);
-                    self.note(NoteKind::GaveUpWaiting, text);
-                }
-            }
-            Need::Notice { kind, count, line, after_cancel } => {
-                if self.given_up.contains(kind) {
-                    return;
-                }
-                let kind_now = self.live_kind(kind, *line);
-                let wanted = self.notices_before.get(&kind_now).copied().unwrap_or(0) + count;
-                let came = self.await_that(patience.notice_ms, |player| {
-                    player.notices.get(&kind_now).copied().unwrap_or(0) >= wanted
-                });
-                if !came && self.ending.is_none() {
-                    self.given_up.insert(kind.clone());
-                    if !*after_cancel {
-                        let text = format!("{kind} did not come within {} ms (notification limit)", patience.notice_ms);
-                        self.note(NoteKind::GaveUpWaiting, text);
-                    }
-                }
-            }
-        }
-    }
-
-    /// A notification's kind as it reads in this round: its token may be ours, renamed, or the server's, learned.
-    fn live_kind(&self, kind: &str, line: usize) -> String {
-        let message = &self.script.line(line).message;
-        let Some(token) = message.marks.raw(Mark::ProgressToken).or_else(|| message.marks.raw(Mark::Token)) else {
-            return kind.to_string();
-        };
-        let live = match self.values.live(token) {
-            Some(live) => live.clone(),
-            None if self.round > 0 => renamed(&Id::from_raw(token), self.round, self.stride).to_raw(),
-            None => token.to_string(),
-        };
-        format!("{} {live}", message.method())
-    }
-
-    /// How long what came after a cancel in the recording may take now: thrice as long as then, and a little.
-    fn tail_limit(&self, cancel: Option<usize>, line: usize) -> u64 {
-        let recorded = cancel.map_or(0, |cancel| self.script.line(line).at - self.script.line(cancel).at).max(0) as u64;
-        (recorded * 3 / 1000 + 300).min(self.how.patience.answer_ms)
-    }
-
-    fn await_that(&mut self, limit_ms: u64, come: impl Fn(&Player<'_>) -> bool) -> bool {
-        let until = Instant::now() + Duration::from_millis(limit_ms);
-        loop {
-            if come(self) {
-                return true;
-            }
-            let now = Instant::now();
-            if self.ending.is_some() || now >= until {
-                return false;
-            }
-            self.listen(until - now);
-        }
-    }
-
-    /// Waits for the answers that came in the recording after its client's last word.
-    fn await_owed(&mut self) {
-        let script = self.script;
-        let last_client = script.steps.last().and_then(|step| step.lines.last()).copied().unwrap_or(0);
-        let mut after_cancel_limit = 0;
-        let mut owed = Vec::new();
-        for life in script.lives.iter().filter(|life| life.asked_by == Side::Client) {
-            let Some(answer) = life.answers.first() else { continue };
-            let id = self.use_of(life);
-            if !self.sent.contains(&id) || self.answered.contains(&id) {
-                continue;
-            }
-            if life.cancel.is_some() {
-                after_cancel_limit = after_cancel_limit.max(self.tail_limit(life.cancel, *answer));
-            }
-            owed.push((id, life));
-        }
-        let must: Vec<Use> = owed.iter().filter(|(_, life)| life.cancel.is_none()).map(|(id, _)| id.clone()).collect();
-        let may: Vec<Use> = owed.iter().filter(|(_, life)| life.cancel.is_some()).map(|(id, _)| id.clone()).collect();
-        // Those already waited for in vain keep nobody waiting again.
-        let answer_ms = if self.notes.iter().any(|note| note.kind == NoteKind::GaveUpWaiting) {
-            0
-        } else {
-            self.how.patience.answer_ms
-        };
-        if !must.is_empty() {
-            self.await_that(answer_ms, |player| must.iter().all(|id| player.answered.contains(id)));
-        }
-        if !may.is_empty() {
-            self.await_that(after_cancel_limit, |player| may.iter().all(|id| player.answered.contains(id)));
-        }
-        // Progress that went on after a cancel shows itself in the time it took to show itself then.
-        let mut tail = 0;
-        for life in script.lives.iter().filter(|life| life.ran_on > 0) {
-            let last = script.recording.lines.iter().skip(last_client).map(|line| line.at).max().unwrap_or(0);
-            let cancel = life.cancel.map_or(last, |cancel| script.line(cancel).at);
-            tail = tail.max((((last - cancel).max(0) as u64) / 1000 + 100).min(self.how.patience.hang_ms));
-        }
-        if tail > 0 {
-            let until = Instant::now() + Duration::from_millis(tail);
-            while self.ending.is_none() && Instant::now() < until {
-                self.listen(until.saturating_duration_since(Instant::now()));
-            }
-        }
-    }
-
-    /// Whoever is still unanswered has this long to prove that it is not left hanging.
-    fn settle(&mut self) {
-        let started = Instant::now();
-        let until = started + Duration::from_millis(self.how.patience.hang_ms);
-        let open = |player: &Player<'_>| {
-            player.sent.iter().any(|id| !player.answered.contains(id) && !player.cancelled.contains(id))
-        };
-        while open(self) && self.ending.is_none() && Instant::now() < until {
-            self.listen(until.saturating_duration_since(Instant::now()));
-        }
-    }
-
-    /// Takes in what comes within `wait`; says whether anything came.
-    fn listen(&mut self, wait: Duration) -> bool {
-        let now = Instant::now();
-        if now >= self.deadline {
-            self.ending.get_or_insert(Ending::RunLimit);
-            return false;
-        }
-        let Some(heard) = self.peer.hear(wait.min(self.deadline - now)) else { return false };
-        self.last_heard = Instant::now();
-        self.take(heard);
-        true
-    }
-
-    fn take(&mut self, heard: Heard) {
-        let Heard { at, what } = heard;
-        match what {
-            HeardWhat::Bytes(bytes) => {
-                self.bytes += bytes.len() as u64;
-                self.scribe.bytes(Side::Server, at, &bytes, &mut self.kept);
-            }
-            HeardWhat::Body { carrier, body } => {
-                self.bytes += body.len() as u64;
-                self.scribe.body(Side::Server, at, Some(carrier), &body, &mut self.kept);
-            }
-            HeardWhat::Stderr(bytes) => {
-                self.bytes += bytes.len() as u64;
-                self.stderr_tail.extend_from_slice(&bytes);
-                let surplus = self.stderr_tail.len().saturating_sub(STDERR_TAIL_BYTES);
-                self.stderr_tail.drain(..surplus);
-                self.scribe.stderr(at, &bytes, &mut self.kept);
-            }
-            HeardWhat::Happening { carrier, happening } => {
-                self.scribe.happening(at, carrier, happening, &mut self.kept);
-            }
-            HeardWhat::Closed => {
-                self.scribe.end(Side::Server, at, Party::Server, How::Eof, &mut self.kept);
-                self.ending.get_or_insert(Ending::ServerClosed);
-            }
-            HeardWhat::Exited { code, signal } => {
-                self.exited = true;
-                self.scribe.happening(at, None, Happening::Exited { code, signal }, &mut self.kept);
-                // Its last words may still be in the pipe.
-                let until = Instant::now() + Duration::from_millis(500);
-                while self.ending.is_none() && Instant::now() < until {
-                    match self.peer.hear(until.saturating_duration_since(Instant::now())) {
-                        Some(heard) => self.take(heard),
-                        None => break,
-                    }
-                }
-                if matches!(self.ending, None | Some(Ending::ServerClosed)) {
-                    self.ending = Some(Ending::ServerEnded { code, signal });
-                }
-            }
-            HeardWhat::Unreachable(why) => {
-                self.ending.get_or_insert(Ending::Unreachable(why));
-            }
-        }
-        if self.bytes > self.how.patience.flood_bytes {
-            self.ending.get_or_insert(Ending::Flooded);
-        }
-        self.read_lines();
-    }
-
-    /// Looks at the events that are new.
-    fn read_lines(&mut self) {
-        while self.read < self.kept.events.len() {
-            let event = self.kept.events[self.read].clone();
-            self.read += 1;
-            let before = self.lines.lines.len();
-            self.lines.take(&event, &mut self.kept);
-            if self.lines.lines.len() > before && self.lines.lines[before].from == Side::Server {
-                self.heard_line(before);
-            }
-        }
-    }
-
-    fn heard_line(&mut self, at: usize) {
-        let line = self.lines.lines[at].clone();
-        let script = self.script;
-        if line.is_response() {
-            let Some(id) = line.message.id.as_ref().map(Id::canonical) else { return };
-            if let Some((life, generation)) = self.playing.get(&id).copied() {
-                if let Some(answer) = script.lives[life].answers.first() {
-                    self.learn(*answer, &line);
-                }
-                self.answered.insert((id, generation));
-            }
-        } else if line.is_request() {
-            self.asked(at, &line);
-        } else if line.message.kind == Kind::Notification {
-            *self.notices.entry(notice_kind(&line)).or_default() += 1;
-            let nth = self.heard_of_method.entry(line.message.method().to_string()).or_default();
-            *nth += 1;
-            let recorded = script.notices.get(line.message.method()).and_then(|lines| lines.get(*nth - 1));
-            if let Some(recorded) = recorded {
-                self.learn(*recorded, &line);
-            }
-        }
-    }
-
-    fn learn(&mut self, recorded: usize, live: &Line) {
-        if let (Some(recorded), Some(live)) = (&self.script.line(recorded).body, &live.body) {
-            self.values.learn(recorded, live);
-        }
-    }
-
-    /// A request of the server: which recorded one is it?
-    fn asked(&mut self, at: usize, line: &Line) {
-        let script = self.script;
-        let same =
-            |life: &usize| script.line(script.lives[*life].asked).message.params_print == line.message.params_print;
-        let free = self.open_asks.get_mut(line.message.method()).filter(|free| !free.is_empty());
-        let found = free.map(|free| {
-            let place = free.iter().take(MOST_ASKS_COMPARED).position(same).unwrap_or(0);
-            &script.lives[free.remove(place)]
-        });
-        let id = line.message.id.clone().unwrap_or(Id::Null);
-        let Some(life) = found else {
-            let method = line.message.method();
-            let answer = if method == "ping" {
-                format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{}}}}", id.to_raw())
-            } else {
-                self.note(
-                    NoteKind::Unexpected,
-                    format!("the server asked {method}, which the recording has no answer to"),
-                );
-                let error = r#"{"code":-32601,"message":"not in the recording"}"#;
-                format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"error\":{error}}}", id.to_raw())
-            };
-            self.send(answer.as_bytes());
-            return;
-        };
-        let asked = life.asked;
-        self.asks.insert(asked, id);
-        if self.round == 0 {
-            self.asked_as.insert(asked, at);
-        }
-        self.learn(asked, line);
-    }
-
-    fn note(&mut self, kind: NoteKind, text: String) {
+    pub(super) fn note(&mut self, kind: NoteKind, text: String) {
         if self.notes.iter().filter(|note| note.kind == kind).count() < MOST_NOTES {
             self.notes.push(Note { kind, text });
         }
     }
 
-    fn finish(mut self) -> Run {
+    pub(super) fn finish(mut self) -> Run {
         let played = self.ending.clone();
         self.scribe.end(Side::Client, self.stamper.now(), Party::Client, How::Eof, &mut self.kept);
         self.read_lines();
@@ -743,7 +330,7 @@ impl<'a> Player<'a> {
                 }
                 None => break,
             }
-            if self.bytes > self.how.patience.flood_bytes {
+            if self.is_flooded() {
                 break;
             }
         }
@@ -756,7 +343,11 @@ impl<'a> Player<'a> {
             not_sent: self.not_sent,
             values: self.values,
             notes: self.notes,
-            ending: played.unwrap_or(Ending::Played),
+            ending: match (played, self.exit) {
+                // Its output ends a moment before it does.
+                (Some(Ending::ServerClosed), Some((code, signal))) => Ending::ServerEnded { code, signal },
+                (played, _) => played.unwrap_or(Ending::Played),
+            },
             rounds: self.rounds,
             stderr_tail: String::from_utf8_lossy(&self.stderr_tail).into_owned(),
         }

@@ -8,8 +8,8 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::client::Run;
 use super::lifecycle::{Life, lives};
+use super::play::Run;
 use super::script::Script;
 use super::values::Values;
 use crate::event::{Line, Micros, Side};

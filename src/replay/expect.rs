@@ -6,7 +6,7 @@
 
 use std::str::FromStr;
 
-use super::client::{Round, Run};
+use super::play::{Round, Run};
 use crate::finding::{Analyzer, Blame, Finding, Judged, Options, RULES, Severity};
 
 #[derive(Debug, Clone, PartialEq, Eq)]

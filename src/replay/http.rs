@@ -5,6 +5,7 @@
 //! `initialize` and sent along. Messages go out in order: the next waits for the head of the last, but not for long,
 //! so that a cancel can still pass a call that hangs.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -15,7 +16,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper::body::Incoming;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::LocalSet;
+use tokio::task::{AbortHandle, LocalSet};
 
 use super::{Heard, HeardWhat, Peer};
 use crate::error::{Doing, Error, Result};
@@ -34,6 +35,7 @@ const LONGEST_BODY_BYTES: usize = 64 * 1024 * 1024;
 
 enum Order {
     Send { carrier: u64, body: Vec<u8> },
+    HangUp { carrier: u64 },
     End,
 }
 
@@ -107,6 +109,10 @@ impl Peer for HttpPeer {
         Some(self.carriers)
     }
 
+    fn hang_up(&mut self, carrier: u64) -> bool {
+        self.orders.send(Order::HangUp { carrier }).is_ok()
+    }
+
     fn hear(&mut self, wait: Duration) -> Option<Heard> {
         self.heard.recv_timeout(wait).ok()
     }
@@ -121,11 +127,25 @@ impl Peer for HttpPeer {
 }
 
 async fn obey(talk: Rc<Talk>, mut orders: mpsc::UnboundedReceiver<Order>) {
-    while let Some(Order::Send { carrier, body }) = orders.recv().await {
-        let (head, came) = oneshot::channel();
-        let posting = Rc::clone(&talk);
-        tokio::task::spawn_local(async move { posting.post(carrier, body, head).await });
-        let _ = tokio::time::timeout(HEAD_PATIENCE, came).await;
+    let mut open: HashMap<u64, AbortHandle> = HashMap::new();
+    loop {
+        match orders.recv().await {
+            Some(Order::Send { carrier, body }) => {
+                let (head, came) = oneshot::channel();
+                let posting = Rc::clone(&talk);
+                let task = tokio::task::spawn_local(async move { posting.post(carrier, body, head).await });
+                open.retain(|_, task| !task.is_finished());
+                open.insert(carrier, task.abort_handle());
+                let _ = tokio::time::timeout(HEAD_PATIENCE, came).await;
+            }
+            // The connection goes with the task that held it.
+            Some(Order::HangUp { carrier }) => {
+                if let Some(task) = open.remove(&carrier) {
+                    task.abort();
+                }
+            }
+            Some(Order::End) | None => break,
+        }
     }
     if talk.session.borrow().is_some() {
         let request = talk.request("DELETE", Vec::new());

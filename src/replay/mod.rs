@@ -13,15 +13,17 @@ pub mod fault;
 pub mod http;
 pub mod lifecycle;
 pub mod matching;
+pub mod play;
 pub mod script;
 pub mod serve_http;
 pub mod server;
 pub mod stdio;
 pub mod values;
+mod waits;
 
-pub use client::{Ending, Note, Pace, Patience, Play, Round, Run};
 pub use compare::{Comparison, Difference, Ignore};
 pub use lifecycle::{Fate, Life};
+pub use play::{Ending, Note, NoteKind, Pace, Patience, Play, Round, Run};
 pub use script::Script;
 
 use std::time::Duration;
@@ -65,6 +67,10 @@ pub trait Peer {
     /// Sends a whole message, framed as the transport wants it; gives the carrier it travels on, if any. Never
     /// waits for the peer to read.
     fn send(&mut self, body: &[u8]) -> Option<u64>;
+    /// Gives up waiting on a carrier by closing it, which is a cancel in some protocols; says whether it can.
+    fn hang_up(&mut self, _carrier: u64) -> bool {
+        false
+    }
     /// What comes next, within this time.
     fn hear(&mut self, wait: Duration) -> Option<Heard>;
     /// Says that nothing more will be sent.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::lifecycle::{self, Life, cancelled_id};
 use crate::error::{Error, Result};
-use crate::event::{Line, Micros, Recording, Side, Source};
+use crate::event::{Happening, Line, Micros, Party, Recording, Side, Source, What};
 use crate::protocol::{Dialect, Role, protocol};
 use crate::rpc::{Id, Kind, Mark};
 use crate::wire::Framing;
@@ -38,7 +38,10 @@ pub struct Script {
 /// One thing the client sends: a message, or a batch of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
+    /// Empty where the client closed a connection instead.
     pub lines: Vec<usize>,
+    /// The life whose HTTP exchange the client closed before it was answered.
+    pub hangs_up: Option<usize>,
     pub needs: Vec<Need>,
     /// From the last need (or the step before) to this one, as recorded.
     pub pause: Micros,
@@ -94,6 +97,7 @@ impl Script {
         let cancel_of: HashMap<usize, usize> =
             lives.iter().enumerate().filter_map(|(number, life)| Some((life.cancel?, number))).collect();
         let steps = steps(&recording.lines, &lives, &answer_of, &cancel_of, dialect);
+        let steps = with_hang_ups(steps, &recording, &lives);
         let opening = opening(&recording.lines, &steps, dialect);
         let closing = closing(&recording.lines, &steps, dialect).max(opening);
         let mut asks: HashMap<String, Vec<usize>> = HashMap::new();
@@ -141,7 +145,7 @@ fn steps(
                 Some(step) if same_batch => step.lines.push(at),
                 _ => {
                     let pause = (line.at - since).max(0);
-                    steps.push(Step { lines: vec![at], needs: std::mem::take(&mut needs), pause });
+                    steps.push(Step { lines: vec![at], hangs_up: None, needs: std::mem::take(&mut needs), pause });
                 }
             }
             if let Some(life) = cancel_of.get(&at) {
@@ -179,6 +183,29 @@ fn steps(
             needs.push(need);
             since = line.at;
         }
+    }
+    steps
+}
+
+/// Puts in where the client closed the exchange of a request that was still open.
+fn with_hang_ups(mut steps: Vec<Step>, recording: &Recording, lives: &[Life]) -> Vec<Step> {
+    let mut by_carrier: HashMap<u64, usize> = HashMap::new();
+    for (number, life) in lives.iter().enumerate().filter(|(_, life)| life.asked_by == Side::Client) {
+        by_carrier.extend(recording.lines[life.asked].carrier.map(|carrier| (carrier, number)));
+    }
+    for event in &recording.others {
+        let closed = matches!(&event.what, What::Happening(Happening::CarrierClosed { by: Party::Client, .. }));
+        let Some(life) = event.carrier.filter(|_| closed).and_then(|carrier| by_carrier.get(&carrier)) else {
+            continue;
+        };
+        let asked = &recording.lines[lives[*life].asked];
+        if lives[*life].answers.iter().any(|at| recording.lines[*at].seq < event.seq) {
+            continue;
+        }
+        let place =
+            steps.partition_point(|step| step.lines.first().is_none_or(|at| recording.lines[*at].seq < event.seq));
+        let pause = (event.at - asked.at).max(0);
+        steps.insert(place, Step { lines: Vec::new(), hangs_up: Some(*life), needs: Vec::new(), pause });
     }
     steps
 }

@@ -7,11 +7,11 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::client::Pace;
 use super::compare::Ignore;
 use super::fault::{Fault, FaultEnd};
 use super::lifecycle::cancelled_id;
 use super::matching::Matching;
+use super::play::Pace;
 use super::script::Script;
 use crate::event::{Happening, Line, Micros, Party, Side, What};
 use crate::protocol::{Role, protocol};

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::client::Pace;
 use super::compare::Ignore;
+use super::play::Pace;
 use super::script::Script;
 use super::server::{Cue, Stage, Unmatched};
 use super::tests::recording;

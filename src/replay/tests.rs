@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::client::NoteKind;
 use super::compare::Difference;
 use super::*;
 use crate::event::{Collected, Knows, Recording, Scribe, Session, Side, Source, Stamper};

@@ -134,12 +134,21 @@ fn shell(script: &Path, server: &[OsString]) -> (Output, String) {
 
 const LIMITS: [&str; 6] = ["--race-window", "200ms", "--deadline", "300ms", "--hang-after", "700ms"];
 
+/// One recording serves all tests here: making it takes as long as the server's own drain.
+fn shared() -> &'static Place {
+    static SHARED: std::sync::OnceLock<Place> = std::sync::OnceLock::new();
+    SHARED.get_or_init(|| {
+        let place = Place::new();
+        recorded(&place, 6);
+        place
+    })
+}
+
 #[test]
 fn a_fixture_from_ignored_cancellation_fails_on_the_deaf_server_and_passes_on_the_heeding_one() {
-    let place = Place::new();
-    recorded(&place, 6);
-    let folder = place.folder.path().join("fixtures");
-    let (output, text) = fixture(&place, &folder, &[&LIMITS[..], &["--request", "8"]].concat(), &peer::command("deaf"));
+    let place = shared();
+    let folder = place.folder.path().join("ignored");
+    let (output, text) = fixture(place, &folder, &[&LIMITS[..], &["--request", "8"]].concat(), &peer::command("deaf"));
     assert!(output.status.success(), "{text}");
     let recording = std::fs::read_to_string(file(&folder, ".transcript")).expect("readable");
     assert!(
@@ -149,7 +158,7 @@ fn a_fixture_from_ignored_cancellation_fails_on_the_deaf_server_and_passes_on_th
     assert!(recording.contains(r#""requestId":2"#), "ids are numbered anew: {recording}");
     std::fs::remove_dir_all(&folder).expect("removed");
 
-    let (output, text) = fixture(&place, &folder, &[&LIMITS[..], &["--all"]].concat(), &peer::command("deaf"));
+    let (output, text) = fixture(place, &folder, &[&LIMITS[..], &["--all"]].concat(), &peer::command("deaf"));
     assert!(output.status.success(), "{text}");
     let script = file(&folder, "cancel_ignored.sh");
     let (deaf, text) = shell(&script, &peer::command("deaf"));
@@ -157,4 +166,69 @@ fn a_fixture_from_ignored_cancellation_fails_on_the_deaf_server_and_passes_on_th
     assert!(text.contains("does not hold"), "{text}");
     let (heeding, text) = shell(&script, &peer::command("heeding"));
     assert_eq!(heeding.status.code(), Some(0), "{text}");
+}
+
+#[test]
+fn a_fixture_from_a_hanging_call_fails_until_it_is_answered() {
+    let place = shared();
+    let folder = place.folder.path().join("hanging");
+    let (output, text) = fixture(place, &folder, &[&LIMITS[..], &["--all"]].concat(), &peer::command("deaf"));
+    assert!(output.status.success(), "{text}");
+    let scripts = std::fs::read_dir(&folder).expect("a folder").filter_map(|entry| Some(entry.ok()?.path()));
+    let mut hanging = scripts.filter(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.starts_with("tools_call_hang_no_") && name.ends_with(".sh")
+    });
+    let script = hanging.next().unwrap_or_else(|| panic!("no fixture for the hanging call: {text}"));
+    let (deaf, text) = shell(&script, &peer::command("deaf"));
+    assert_eq!(deaf.status.code(), Some(1), "{text}");
+    let (heeding, text) = shell(&script, &peer::command("heeding"));
+    assert_eq!(heeding.status.code(), Some(0), "{text}");
+}
+
+#[test]
+fn shrinking_drops_what_the_finding_does_not_need() {
+    let place = shared();
+    let folder = place.folder.path().join("shrunk");
+    let options = [&LIMITS[..], &["--finding", "1", "--shrink", "--pace", "instant"]].concat();
+    let (output, text) = fixture(place, &folder, &options, &peer::command("deaf"));
+    assert!(output.status.success(), "{text}");
+    let told = text.lines().find(|line| line.contains(" messages → ")).unwrap_or_else(|| panic!("{text}"));
+    let numbers: Vec<usize> = told.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect();
+    assert!(numbers[0] > 40 && numbers[1] < numbers[0], "{told}");
+    let script = file(&folder, ".sh");
+    assert_eq!(shell(&script, &peer::command("deaf")).0.status.code(), Some(1));
+    assert_eq!(shell(&script, &peer::command("heeding")).0.status.code(), Some(0));
+}
+
+#[test]
+fn the_test_runs_in_every_language() {
+    let place = shared();
+    let folder = place.folder.path().join("languages");
+    let languages = ["--for", "shell", "--for", "rust", "--for", "pytest", "--for", "node"];
+    let options = [&LIMITS[..], &["--request", "100", "--pace", "instant"], &languages].concat();
+    let (output, text) = fixture(place, &folder, &options, &peer::command("deaf"));
+    assert!(output.status.success(), "{text}");
+    let rpctap = env!("CARGO_BIN_EXE_rpctap");
+    let installed = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    let (sh, _) = run(Command::new(file(&folder, ".sh")).env("RPCTAP", rpctap));
+    assert_eq!(sh.status.code(), Some(0));
+    if installed("node") {
+        let (node, text) = run(Command::new("node").arg("--test").arg(file(&folder, ".mjs")).env("RPCTAP", rpctap));
+        assert_eq!(node.status.code(), Some(0), "{text}");
+    }
+    if installed("python3") {
+        let python = file(&folder, ".py");
+        let module = python.file_stem().expect("a name").to_string_lossy().into_owned();
+        let call = format!("import {module}; {module}.{module}()");
+        let (python, text) =
+            run(Command::new("python3").args(["-c", &call]).current_dir(&folder).env("RPCTAP", rpctap));
+        assert_eq!(python.status.code(), Some(0), "{text}");
+    }
+    let built = folder.join("built");
+    let (rustc, text) =
+        run(Command::new("rustc").args(["--test", "--edition", "2021", "-o"]).arg(&built).arg(file(&folder, ".rs")));
+    assert!(rustc.status.success(), "{text}");
+    let (rust, text) = run(Command::new(&built).env("RPCTAP", rpctap));
+    assert_eq!(rust.status.code(), Some(0), "{text}");
 }

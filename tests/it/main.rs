@@ -34,5 +34,11 @@ mod page;
 mod proxy;
 /// Recordings of real software with known truth: everything is found, nobody is accused wrongly.
 mod recordings;
+/// Secrets that must reach neither the disk nor a report.
+#[cfg(target_os = "linux")]
+mod redaction;
+/// Replays with processes and sockets: the recorded server to real clients, the recorded client to any server.
+#[cfg(target_os = "linux")]
+mod replays;
 /// The views of the store, held against the analyzer.
 mod views;
