@@ -1,8 +1,8 @@
 //! Values the server makes up anew in every run, and the client hands back: task ids, session ids, states.
 //!
-//! Comes in: a recorded message of the server and the live one in its place. Where a string differs and the
-//! recorded client later says it word for word, the live string takes its place in what goes out. Nothing need be
-//! known of the protocol for this, and what the client never repeats is never learned.
+//! Comes in: a recorded message of the server and the live one in its place. Where a handle differs and the recorded
+//! client later says it word for word, the live one takes its place in what goes out. A handle is known by its key,
+//! and never taken from a list: the first tool of another server is another tool, not the same one renamed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -42,7 +42,7 @@ impl Values {
         let mut wanted: HashMap<String, String> = HashMap::new();
         let said = &self.said;
         rewrite(recorded, &mut |path, literal| {
-            if said.contains(literal) {
+            if is_handle(path) && said.contains(literal) {
                 wanted.insert(name(path), literal.to_string());
             }
             None
@@ -70,6 +70,14 @@ impl Values {
     pub fn is_empty(&self) -> bool {
         self.live.is_empty()
     }
+}
+
+/// Something the server hands out to be handed back: an id, a cursor, a token, a state.
+fn is_handle(path: &[Step<'_>]) -> bool {
+    let in_list = path.iter().any(|step| matches!(step, Step::Index(_)));
+    let Some(Step::Key(key)) = path.last().filter(|_| path.len() > 1 && !in_list) else { return false };
+    let named = ["id", "cursor", "nextCursor", "token", "requestState"].contains(key);
+    named || ["Id", "_id", "Token", "_token", "/subscriptionId"].iter().any(|ending| key.ends_with(ending))
 }
 
 fn name(path: &[Step<'_>]) -> String {
@@ -108,5 +116,34 @@ mod tests {
         values.learn(lines[0].body.as_ref().unwrap(), r#"{"id":1,"result":{"taskId":"task-99","when":"night"}}"#);
         assert_eq!(values.live("\"task-17\"").map(String::as_str), Some("\"task-99\""));
         assert_eq!(values.live("\"noon\""), None);
+    }
+
+    #[test]
+    fn names_and_places_in_lists_are_not_handles() {
+        let line = |from, body: &str| Line {
+            seq: 1,
+            at: 0,
+            carrier: None,
+            from,
+            message: Message::unreadable(Unreadable::BadJson),
+            body: Some(body.to_string()),
+            batch: None,
+        };
+        let lines = [
+            line(
+                Side::Server,
+                r#"{"id":1,"result":{"tools":[{"name":"hangs_forever","id":"tool-1"}],"title":"hangs_forever"}}"#,
+            ),
+            line(
+                Side::Client,
+                r#"{"id":2,"method":"tools/call","params":{"name":"hangs_forever","arguments":{"id":"tool-1"}}}"#,
+            ),
+        ];
+        let mut values = Values::of(&lines);
+        values.learn(
+            lines[0].body.as_ref().unwrap(),
+            r#"{"id":1,"result":{"tools":[{"name":"slow","id":"tool-9"}],"title":"slow-title"}}"#,
+        );
+        assert!(values.is_empty());
     }
 }
