@@ -40,6 +40,8 @@ impl End {
 struct Habit {
     /// It sends the next request after this time, again and again.
     interval: Option<Micros>,
+    /// Of which method and tool the first of that row was.
+    row: u32,
     /// It waits for each answer, as far as was seen.
     waits: bool,
     /// How many requests look given up.
@@ -96,30 +98,50 @@ impl Fold {
     }
 
     fn habit(&self, side: Side, end: End) -> Habit {
-        let candidates: Vec<&Open> = self.pending[side as usize]
+        let mut candidates: Vec<&Open> = self.pending[side as usize]
             .iter()
             .filter(|open| self.may_be_given_up(open) && end.mark().is_none_or(|mark| open.seq < mark.seq))
             .collect();
-        let mut gaps: Vec<Micros> =
-            candidates.iter().filter_map(|open| open.next.map(|next| next.at - open.at)).collect();
-        gaps.sort_unstable();
-        let median = gaps.get(gaps.len() / 2).copied().unwrap_or(0);
-        let spread = median * Micros::from(self.limits.give_up_spread_percent) / 100;
-        let alike = gaps.iter().filter(|gap| (**gap - median).abs() <= spread).count();
-        let row = self.limits.give_ups_in_a_row.max(2) as usize;
-        // Two tries of the very same call, each given up after the same time, are a habit too.
-        let tries = candidates
-            .iter()
-            .filter(|open| open.again.is_some_and(|again| ((again.at - open.at) - median).abs() <= spread));
-        let enough = alike >= row || (tries.count() >= 2 && alike >= 2);
-        let regular = enough && alike * 2 >= gaps.len() && self.long_enough_to_give_up(median);
-        let mut habit = Habit {
-            interval: (regular && self.knows.times).then_some(median),
-            waits: self.overlapped[side as usize] == 0 && self.waited[side as usize] >= 2,
-            given_up: 0,
-        };
+        candidates.sort_unstable_by_key(|open| open.seq);
+        let mut habit =
+            Habit { waits: self.overlapped[side as usize] == 0 && self.waited[side as usize] >= 2, ..Habit::default() };
+        if self.knows.times {
+            // Rows of requests, each of which was open when its asker sent the very next one.
+            let mut best = 0;
+            for row in candidates.chunk_by(|one, next| one.next.is_some_and(|mark| mark.seq == next.seq)) {
+                if let Some((interval, alike)) = self.interval(row)
+                    && alike > best
+                {
+                    best = alike;
+                    habit.interval = Some(interval);
+                    habit.row = row[0].row;
+                }
+            }
+        }
         habit.given_up = candidates.iter().filter(|open| self.strong_sign(open, habit).is_some()).count() as u32;
         habit
+    }
+
+    /// The time after which each of a row was followed by the next, if it is the same time again and again; and how
+    /// many bear that out.
+    fn interval(&self, row: &[&Open]) -> Option<(Micros, usize)> {
+        let mut gaps: Vec<Micros> = row.iter().filter_map(|open| open.next.map(|next| next.at - open.at)).collect();
+        gaps.sort_unstable();
+        let median = *gaps.get(gaps.len() / 2)?;
+        let spread = self.spread(median);
+        let alike = gaps.iter().filter(|gap| (**gap - median).abs() <= spread).count();
+        // Two tries of the very same call, each given up after the same time, are a habit too. Different calls at an
+        // even pace must be more before chance is ruled out.
+        let tries =
+            row.iter().filter(|open| open.again.is_some_and(|again| ((again.at - open.at) - median).abs() <= spread));
+        let one_kind = row.iter().all(|open| open.row == row[0].row);
+        let least = self.limits.give_ups_in_a_row.max(2) as usize + if one_kind { 0 } else { 2 };
+        let enough = alike >= least || (tries.count() >= 2 && alike >= 2);
+        (enough && alike * 2 >= gaps.len() && self.long_enough_to_give_up(median)).then_some((median, alike))
+    }
+
+    fn spread(&self, interval: Micros) -> Micros {
+        interval * Micros::from(self.limits.give_up_spread_percent) / 100
     }
 
     fn may_be_given_up(&self, open: &Open) -> bool {
@@ -140,30 +162,35 @@ impl Fold {
             return Some(MovedOn { seq: again.seq, after: again.at - open.at, sign: Sign::AskedAgain });
         }
         let (interval, next) = (habit.interval?, open.next?);
-        let spread = interval * Micros::from(self.limits.give_up_spread_percent) / 100;
-        (next.at - open.at >= interval - spread).then_some(MovedOn {
-            seq: next.seq,
-            after: next.at - open.at,
-            sign: Sign::SameInterval,
-        })
+        let (gap, spread) = (next.at - open.at, self.spread(interval));
+        // Of the same call also a longer pause counts: it was given up no later than that.
+        let fits = gap >= interval - spread && (gap <= interval + spread || open.row == habit.row);
+        fits.then_some(MovedOn { seq: next.seq, after: gap, sign: Sign::SameInterval })
     }
 
     /// Did the asker visibly stop waiting?
     fn moved_on(&self, open: &Open, end: End, habit: Habit) -> Option<MovedOn> {
-        if let Some((left, Party::Client)) = open.left {
-            return Some(MovedOn { seq: left.seq, after: left.at - open.at, sign: Sign::HungUp });
-        }
         let cut = end == End::No;
-        let strong = self.strong_sign(open, habit);
+        // What shows first counts: a connection closed at the very end says nothing new.
+        let left_at = open.left.map_or(u64::MAX, |(left, _)| left.seq);
+        let strong = self.strong_sign(open, habit).filter(|moved| moved.seq < left_at);
         if strong.is_some() && (!cut || habit.given_up >= self.limits.give_ups_in_a_row) {
             return strong;
         }
+        if let Some((left, Party::Client)) = open.left
+            && end.mark().is_none_or(|mark| left.seq < mark.seq)
+        {
+            return Some(MovedOn { seq: left.seq, after: left.at - open.at, sign: Sign::HungUp });
+        }
+        // That a client which waits for each answer sent its next request is a weak sign: it is heard only where the
+        // client closed before the deadline could tell.
         let next = open.next.filter(|_| habit.waits && self.knows.times && self.may_be_given_up(open))?;
         let gap = next.at - open.at;
         let least = SHORTEST_WAIT.max(self.round_trips.median().unwrap_or(0) * 5);
         let answered_later = self.newest_answered[open.asker.other() as usize] > open.seq;
-        let sure = if cut { gap >= self.race_window() && answered_later } else { gap >= least };
-        sure.then_some(MovedOn { seq: next.seq, after: gap, sign: Sign::WentOn })
+        let End::ByClient(closed) = end else { return None };
+        let early = closed.at - open.at < self.deadline();
+        (early && answered_later && gap >= least).then_some(MovedOn { seq: next.seq, after: gap, sign: Sign::WentOn })
     }
 
     fn settle_open(
@@ -264,8 +291,11 @@ impl Fold {
         }
         exchange.cause = self.cause(open, end, roots, exchange);
         exchange.moved_on = self.moved_on(open, end, habit);
+        // Closed after the session was over is closed because it was over.
         if let Some((left, by)) = open.left
             && by != Party::Client
+            && exchange.moved_on.is_none()
+            && end.mark().is_none_or(|mark| left.seq < mark.seq)
         {
             exchange.outcome = Outcome::Orphaned;
             exchange.cause = Cause::CarrierEnded;

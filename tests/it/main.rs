@@ -30,6 +30,7 @@ mod tapped;
 
 /// The report page, in a real browser.
 mod page;
+
 /// The HTTP proxy between real sockets: faithfulness, ends, faults, refusals, real peers.
 mod proxy;
 /// Recordings of real software with known truth: everything is found, nobody is accused wrongly.
@@ -42,3 +43,7 @@ mod redaction;
 mod replays;
 /// The views of the store, held against the analyzer.
 mod views;
+
+
+/// Random conversations with known truth, thousands of them, judged.
+mod truth;
