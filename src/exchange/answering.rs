@@ -15,6 +15,19 @@ const NOT_A_REQUEST: [f64; 2] = [-32700.0, -32600.0];
 /// LSP and ACP: the request was cancelled.
 pub const REQUEST_CANCELLED: i64 = -32800;
 
+/// Answers kept for requests of the same moment. One batch of a log with a coarse clock is seldom longer.
+const MOST_EARLY: usize = 1024;
+
+/// An answer to nothing seen so far. Logs with coarse or merged clocks may put it before its request, at the same
+/// time: only when time moves on does it belong to nothing.
+#[derive(Debug)]
+pub struct Early {
+    asker: Side,
+    id: Id,
+    message: Message,
+    slip: Slip,
+}
+
 impl Fold {
     pub(super) fn answer(&mut self, from: Side, message: &Message, carrier: Option<u64>, facts: &mut Vec<Fact>) {
         let asker = from.other();
@@ -323,15 +336,44 @@ impl Fold {
             }
             // After a gap the id may have been asked again unseen.
             slip.doubtful = self.gap[asker as usize].is_some() && !self.spoken.dialect.ids_are_used_up();
-            facts.push(Fact::Slip(slip));
-            return;
+            return self.keep_early(Early { asker, id: id.clone(), message: message.clone(), slip }, facts);
         }
         if asker == Side::Server && self.spoken.dialect.is_modern_mcp() && !self.spoken.shook_hands {
             slip.kind = SlipKind::WrongDirection;
         }
-        let _ = message;
         slip.doubtful = self.gap[asker as usize].is_some() || self.could_be_from_before(asker, id);
-        facts.push(Fact::Slip(slip));
+        self.keep_early(Early { asker, id: id.clone(), message: message.clone(), slip }, facts);
+    }
+
+    fn keep_early(&mut self, early: Early, facts: &mut Vec<Fact>) {
+        if self.early.len() < MOST_EARLY {
+            self.early.push(early);
+        } else {
+            facts.push(Fact::Slip(early.slip));
+        }
+    }
+
+    /// Time has moved on: what came early belonged to nothing.
+    pub(super) fn give_up_on_early(&mut self, now: Micros, facts: &mut Vec<Fact>) {
+        let mut kept = Vec::new();
+        for early in std::mem::take(&mut self.early) {
+            if early.slip.at < now {
+                facts.push(Fact::Slip(early.slip));
+            } else {
+                kept.push(early);
+            }
+        }
+        self.early = kept;
+    }
+
+    /// A request whose answer stands before it, at the same time.
+    pub(super) fn answer_from_before(&mut self, asker: Side, slot: Slot, facts: &mut Vec<Fact>) {
+        let Some(id) = self.pending[asker as usize].get(slot).map(|open| open.id.clone()) else { return };
+        let Some(place) = self.early.iter().position(|early| early.asker == asker && early.id == id) else { return };
+        let early = self.early.swap_remove(place);
+        if !self.goes_on(asker, slot, &early.message, facts) {
+            self.settle_answer(asker, slot, &early.message, facts);
+        }
     }
 
     /// The request may have been sent before the recording began.

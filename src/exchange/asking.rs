@@ -130,6 +130,9 @@ impl Fold {
             self.turns.insert(session.into(), (from, slot, seq));
         }
         self.series.opened(Fold::track(from), self.now.at);
+        if !self.early.is_empty() {
+            self.answer_from_before(from, slot, facts);
+        }
     }
 
     fn remember_client(&mut self, message: &Message, name: Place, version: Place) {

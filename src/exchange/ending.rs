@@ -65,6 +65,7 @@ impl Fold {
     /// Tells what became of everything that is open, as of a moment not before the last event.
     pub fn finish(&mut self, as_of: Option<Micros>, facts: &mut Vec<Fact>) -> Micros {
         let as_of = as_of.unwrap_or(self.now.at).max(self.now.at);
+        self.give_up_on_early(Micros::MAX, facts);
         let end = self.end();
         let habits = [self.habit(Side::Client, end), self.habit(Side::Server, end)];
         let roots: Vec<(u64, Id)> = {
@@ -114,7 +115,10 @@ impl Fold {
                 {
                     best = alike;
                     habit.interval = Some(interval);
-                    habit.row = row[0].row;
+                    let near = |open: &&&Open| {
+                        open.next.is_some_and(|next| ((next.at - open.at) - interval).abs() <= self.spread(interval))
+                    };
+                    habit.row = row.iter().find(near).map_or(row[0].row, |open| open.row);
                 }
             }
         }
@@ -134,7 +138,10 @@ impl Fold {
         // even pace must be more before chance is ruled out.
         let tries =
             row.iter().filter(|open| open.again.is_some_and(|again| ((again.at - open.at) - median).abs() <= spread));
-        let one_kind = row.iter().all(|open| open.row == row[0].row);
+        let fits = |open: &&&Open| open.next.is_some_and(|next| ((next.at - open.at) - median).abs() <= spread);
+        let mut kinds = row.iter().filter(fits).map(|open| open.row);
+        let first = kinds.next();
+        let one_kind = kinds.all(|kind| Some(kind) == first);
         let least = self.limits.give_ups_in_a_row.max(2) as usize + if one_kind { 0 } else { 2 };
         let enough = alike >= least || (tries.count() >= 2 && alike >= 2);
         (enough && alike * 2 >= gaps.len() && self.long_enough_to_give_up(median)).then_some((median, alike))

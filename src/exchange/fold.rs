@@ -51,6 +51,7 @@ pub struct Fold {
     pub(super) tasks: Tasks,
     pub(super) turns: Map<Box<str>, (Side, u32, u64)>,
     pub chains: Chains,
+    pub(super) early: Vec<super::answering::Early>,
     pub series: Series,
     pub clients: Option<Named>,
     pub servers: Option<Named>,
@@ -142,6 +143,7 @@ impl Fold {
             tasks: Tasks::default(),
             turns: Map::default(),
             chains: Chains::default(),
+            early: Vec::new(),
             series: Series::default(),
             clients: None,
             servers: None,
@@ -156,6 +158,9 @@ impl Fold {
         let at = if self.first.is_some() { event.at.max(self.now.at) } else { event.at };
         self.now = Mark { seq: event.seq, at };
         self.first.get_or_insert(self.now);
+        if !self.early.is_empty() {
+            self.give_up_on_early(at, facts);
+        }
         match &event.what {
             What::Message { from, message, .. } => self.message(*from, message, event.carrier, facts),
             What::Fault { from, fault, .. } => {

@@ -3,12 +3,12 @@
 //! The generator plays both ends: it decides what becomes of each request, writes the events that make it so, and
 //! remembers the outcome. Requests are spaced so that what it decided is the only reading of the wire.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use rpctap::event::{Collected, Happening, How, Knows, Micros, NoBodies, Party, Scribe, Session, Side, Sink, Source};
 use rpctap::exchange::{Fact, Outcome};
-use rpctap::finding::{Analyzer, Judged, Options};
-use rpctap::protocol::Dialect;
+use rpctap::finding::{Analyzer, Judged, Options, Severity};
+use rpctap::protocol::{Batches, Dialect};
 
 /// SplitMix64: small, seeded, the same everywhere.
 struct Dice(u64);
@@ -54,7 +54,6 @@ struct Plan {
 
 struct Play {
     dialect: Dialect,
-    late_start: bool,
     plans: Vec<Plan>,
     /// By who asked, the id as written and its generation.
     truth: BTreeMap<(Side, String, u32), Outcome>,
@@ -99,8 +98,13 @@ impl Play {
         ];
         let dialect = dice.pick(&dialects);
         let late_start = dice.one_in(5);
-        let mut play = Play { dialect, late_start, plans: Vec::new(), truth: BTreeMap::new() };
-        if !late_start {
+        let mut play = Play { dialect, plans: Vec::new(), truth: BTreeMap::new() };
+        if late_start {
+            // Answers and cancels of what was asked before the recording began.
+            play.say(START, Side::Server, answer("777001", false));
+            play.say(START + 1000, Side::Client, answer("\"before\"", true));
+            play.say(START + 2000, Side::Client, cancel(dialect, "777002"));
+        } else {
             play.happen(START, Happening::Opened { pid: None });
         }
         // Who ends the session, if anybody does. The end is far behind everything that is settled.
@@ -120,7 +124,12 @@ impl Play {
             2 => play.happen(end_at, Happening::Exited { code: Some(1), signal: None }),
             _ => play.say(end_at, Side::Client, r#"{"jsonrpc":"2.0","method":"alive"}"#.to_string()),
         }
+        play.tail(&mut dice, ended, end_at);
+        if dice.one_in(3) {
+            play.row_of_give_ups(START + 3600 * SECOND, ended);
+        }
         let mut uses: BTreeMap<(Side, String), (u32, Micros)> = BTreeMap::new();
+        let mut taken = HashSet::new();
         let requests = 3 + dice.below(40);
         for number in 0..requests {
             let side = if dice.one_in(3) { Side::Server } else { Side::Client };
@@ -131,7 +140,7 @@ impl Play {
                 2 => format!("\"call-{number}\""),
                 _ => format!("{}", 1000 + number),
             };
-            let mut at = START + SECOND + dice.below(3000) as Micros * SECOND + dice.below(900_000) as Micros;
+            let mut at = START + SECOND + dice.below(3000) as Micros * SECOND + dice.below(300_000) as Micros;
             let known = uses.get(&(side, id.clone())).copied();
             let loose = if id.starts_with('"') { id.trim_matches('"').to_string() } else { format!("\"{id}\"") };
             // A number and its text would meet as loose matches while one is open: that is another test.
@@ -146,7 +155,8 @@ impl Play {
                 }
                 None => 1,
             };
-            if at > START + 3500 * SECOND {
+            // One request a second at most: closer ones could pass for second tries.
+            if at > START + 3500 * SECOND || !taken.insert((at - START) / SECOND) {
                 continue;
             }
             let free_at = play.request(&mut dice, side, &id, generation, at, number, ended, end_at, gap_at);
@@ -154,6 +164,54 @@ impl Play {
         }
         play.plans.sort_by_key(|plan| (plan.at, plan.order));
         play
+    }
+
+    /// A request shortly before the end.
+    fn tail(&mut self, dice: &mut Dice, ended: u64, end_at: Micros) {
+        let id = "\"tail\"";
+        let ask = |at: Micros, side: Side, play: &mut Play| {
+            play.say(at, side, format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tail"}}"#));
+        };
+        let side = dice.pick(&[Side::Client, Side::Server]);
+        let outcome = match (ended, dice.below(4)) {
+            (0, _) => {
+                ask(end_at - 5 * SECOND, side, self);
+                Outcome::InFlight
+            }
+            (1, 0) if side == Side::Client => {
+                ask(end_at - 400 * SECOND, side, self);
+                self.say(end_at + SECOND, side.other(), answer(id, dice.one_in(2)));
+                Outcome::AnsweredAfterClose
+            }
+            (1, 1) if side == Side::Client => {
+                // Written, closed, answered: in order.
+                ask(end_at - 1000, side, self);
+                self.say(end_at + SECOND, side.other(), answer(id, false));
+                Outcome::Answered
+            }
+            (2, _) if side == Side::Client => {
+                ask(end_at - 5 * SECOND, side, self);
+                Outcome::PeerDied
+            }
+            _ => {
+                ask(end_at - 5 * SECOND, side, self);
+                Outcome::LostInShutdown
+            }
+        };
+        self.truth.insert((side, id.to_string(), 1), outcome);
+    }
+
+    /// The same call again and again, given up after 200 ms each, and something else that is answered.
+    fn row_of_give_ups(&mut self, at: Micros, _: u64) {
+        for number in 0..4 {
+            let id = format!("\"row-{number}\"");
+            let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"row","params":{{"x":1}}}}"#);
+            self.say(at + number * 200_000 + number % 3 * 4_000, Side::Client, body);
+            self.truth.insert((Side::Client, id, 1), Outcome::Abandoned);
+        }
+        self.say(at + 800_000, Side::Client, r#"{"jsonrpc":"2.0","id":"row-end","method":"after"}"#.to_string());
+        self.say(at + 801_000, Side::Server, answer("\"row-end\"", false));
+        self.truth.insert((Side::Client, "\"row-end\"".to_string(), 1), Outcome::Answered);
     }
 
     /// Writes one request and what becomes of it; gives when its id is free again.
@@ -178,9 +236,16 @@ impl Play {
         let gapped = |from: Micros, to: Micros| gap_at.is_some_and(|gap| from <= gap && gap <= to);
         let key = (side, id.to_string(), generation);
         let (outcome, free_at) = match dice.below(9) {
-            0..=2 => {
+            0..=1 => {
                 self.say(soon, peer, answer(id, false));
                 (Outcome::Answered, soon)
+            }
+            2 => {
+                // The cancel comes after the answer, with or without having crossed it.
+                let after = soon + dice.pick(&[100, 20_000_000]);
+                self.say(soon, peer, answer(id, false));
+                self.say(after, side, cancel(self.dialect, id));
+                (Outcome::Answered, after)
             }
             3 => {
                 self.say(soon, peer, answer(id, true));
@@ -225,17 +290,29 @@ impl Play {
         free_at
     }
 
-    /// The events of the play. `shuffle` deals equal times anew, except that a sender's own order stands.
+    /// All within one tick of a coarse clock becomes one moment.
+    fn coarsen(&mut self, tick: Micros) {
+        for plan in &mut self.plans {
+            plan.at -= plan.at % tick;
+        }
+        self.plans.sort_by_key(|plan| (plan.at, plan.order));
+    }
+
+    /// The events of the play. `shuffle` deals what happens at equal times anew, but keeps each sender's own order,
+    /// and a cancel where it stands among the messages about its id.
     fn record(&self, shuffle: Option<u64>) -> Collected {
         let mut plans = self.plans.clone();
         if let Some(seed) = shuffle {
             let mut dice = Dice(seed);
-            // Times of this generator hardly ever meet; rounding makes them, within what verdicts can tell apart.
-            for plan in &mut plans {
-                let side = matches!(plan.deed, Deed::Say { from: Side::Client, .. });
-                plan.order = plan.order * 2 + u64::from(side ^ dice.one_in(2));
+            for moment in plans.chunk_by_mut(|one, next| one.at == next.at) {
+                if moment.iter().all(|plan| matches!(&plan.deed, Deed::Say { body, .. } if !body.contains("ancel"))) {
+                    let client_first = dice.one_in(2);
+                    moment.sort_by_key(|plan| match &plan.deed {
+                        Deed::Say { from, .. } => (*from == Side::Client) != client_first,
+                        Deed::Happen(_) => false,
+                    });
+                }
             }
-            plans.sort_by_key(|plan| (plan.at, plan.order));
         }
         let session = Session {
             key: 0,
@@ -248,12 +325,30 @@ impl Play {
         let mut collected = Collected::default();
         collected.session(&session);
         let mut scribe = Scribe::new(0);
+        let batches = self.dialect.batches() == Batches::Allowed;
+        let mut batch: Option<(Side, Micros, Vec<String>)> = None;
+        let flush = |batch: &mut Option<(Side, Micros, Vec<String>)>, scribe: &mut Scribe, to: &mut Collected| {
+            if let Some((from, at, bodies)) = batch.take() {
+                let body = if bodies.len() == 1 { bodies[0].clone() } else { format!("[{}]", bodies.join(",")) };
+                scribe.body(from, at, None, body.as_bytes(), to);
+            }
+        };
         for plan in plans {
             match plan.deed {
-                Deed::Say { from, body } => scribe.body(from, plan.at, None, body.as_bytes(), &mut collected),
-                Deed::Happen(happening) => scribe.happening(plan.at, None, happening, &mut collected),
+                Deed::Say { from, body } => match &mut batch {
+                    Some((side, at, bodies)) if batches && *side == from && *at == plan.at => bodies.push(body),
+                    _ => {
+                        flush(&mut batch, &mut scribe, &mut collected);
+                        batch = Some((from, plan.at, vec![body]));
+                    }
+                },
+                Deed::Happen(happening) => {
+                    flush(&mut batch, &mut scribe, &mut collected);
+                    scribe.happening(plan.at, None, happening, &mut collected);
+                }
             }
         }
+        flush(&mut batch, &mut scribe, &mut collected);
         collected
     }
 }
@@ -282,7 +377,7 @@ fn outcomes(facts: &[Fact]) -> BTreeMap<(Side, String, u32), Outcome> {
 }
 
 fn plays() -> u64 {
-    if std::env::var_os("RPCTAP_FULL").is_some() { 200_000 } else { 4_000 }
+    if std::env::var_os("RPCTAP_FULL").is_some() { 200_000 } else { 2_000 }
 }
 
 #[test]
@@ -299,10 +394,11 @@ fn every_outcome_is_right_over_thousands_of_conversations() {
         assert_eq!(found.len(), play.truth.len(), "seed {seed}: one outcome for each request");
         assert_eq!(judged.requests(), play.truth.len() as u64, "seed {seed}");
         // Nobody is accused of answering nothing, or of cancelling it, in conversations where nobody did.
-        for rule in
-            ["response-unknown-id", "duplicate-response", "id-type-mismatch", "cancel-unknown", "id-reuse-in-flight"]
-        {
-            assert!(judged.findings.iter().all(|finding| finding.rule.name != rule), "seed {seed}: {rule}");
+        let rules =
+            ["response-unknown-id", "duplicate-response", "id-type-mismatch", "cancel-unknown", "id-reuse-in-flight"];
+        for finding in &judged.findings {
+            let accuses = rules.contains(&finding.rule.name) && finding.severity > Severity::Info;
+            assert!(!accuses, "seed {seed}: {}", finding.sentence());
         }
         requests += play.truth.len();
     }
@@ -311,17 +407,21 @@ fn every_outcome_is_right_over_thousands_of_conversations() {
 
 #[test]
 fn the_order_of_equal_times_changes_no_outcome() {
-    for seed in 0..plays() / 8 {
+    let mut moved = 0;
+    for seed in 0..plays() / 4 {
         let mut play = Play::write(seed);
-        // Everything within a tenth of a second is one moment, as in logs with coarse clocks; order by position.
-        for plan in &mut play.plans {
-            plan.at -= plan.at % 100;
-        }
-        play.plans.sort_by_key(|plan| (plan.at, plan.order));
-        let (_, straight) = judge(&play.record(None), play.dialect);
-        let (_, shuffled) = judge(&play.record(Some(seed)), play.dialect);
-        assert_eq!(outcomes(&straight), outcomes(&shuffled), "seed {seed}");
+        // A clock that ticks every ten milliseconds: requests and their answers share a moment.
+        play.coarsen(10_000);
+        let (straight_events, shuffled_events) = (play.record(None), play.record(Some(seed)));
+        moved += u64::from(straight_events.events != shuffled_events.events);
+        let (straight, shuffled) = (judge(&straight_events, play.dialect), judge(&shuffled_events, play.dialect));
+        assert_eq!(outcomes(&straight.1), outcomes(&shuffled.1), "seed {seed}");
+        let told = |judged: &Judged| -> Vec<(&str, Severity, u64)> {
+            judged.findings.iter().map(|finding| (finding.rule.name, finding.severity, finding.count)).collect()
+        };
+        assert_eq!(told(&straight.0), told(&shuffled.0), "seed {seed}");
     }
+    assert!(moved > plays() / 16, "only {moved} plays were shuffled at all");
 }
 
 #[test]
@@ -340,7 +440,9 @@ fn a_recording_cut_anywhere_accuses_nobody_of_what_came_later() {
                 let age = exchange.end.map_or(until, |end| end.at.min(until)) - exchange.opened_at;
                 assert!(age >= 30 * SECOND, "seed {seed}: {exchange:?}");
             }
-            assert_ne!(exchange.outcome, Outcome::Abandoned, "seed {seed}: {exchange:?}");
+            // Only the row of tries that were given up one after another is told without an end.
+            let given_up = exchange.outcome == Outcome::Abandoned;
+            assert!(!given_up || &*exchange.method == "row", "seed {seed}: {exchange:?}");
         }
     }
 }
