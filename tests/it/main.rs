@@ -44,6 +44,5 @@ mod replays;
 /// The views of the store, held against the analyzer.
 mod views;
 
-
 /// Random conversations with known truth, thousands of them, judged.
 mod truth;

@@ -139,7 +139,6 @@ fn editors_logs_are_clean() {
 }
 
 #[test]
-<<<<<<< HEAD
 fn streams_that_end_with_the_session_are_not_the_servers_fault() {
     // The client deletes the session, and the server then ends the fifty streams nobody waits on any more.
     let judged = one("r3-http-1.29.0-pathB.pcap");
@@ -151,7 +150,9 @@ fn streams_that_end_with_the_session_are_not_the_servers_fault() {
     let judged = one("mitmproxy.har");
     assert_eq!((client(&judged, Outcome::Answered), client(&judged, Outcome::Abandoned)), (4, 3));
     assert!(judged.findings.iter().all(|f| f.fault.name() != "server"), "{:#?}", told(&judged));
-=======
+}
+
+#[test]
 fn fifty_calls_given_up_over_http_leak_with_their_connections() {
     let judged = one("r3-http-1.29.0-pathB.pcap");
     assert_eq!(judged.outcomes(Side::Client).total(), 54);
@@ -168,5 +169,4 @@ fn three_calls_given_up_are_seen_in_a_har() {
     assert_eq!(client(&judged, Outcome::Answered), 4);
     assert_eq!(judged.outcomes(Side::Client).sum(Outcome::was_left_hanging), 3, "{:#?}", told(&judged));
     assert_eq!(told(&judged), ["abandoned-request/leak client 3"]);
->>>>>>> 027617e (exchange: habits must be rows, weak signs give way to deadlines; tests: random conversations with known truth)
 }
