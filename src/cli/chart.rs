@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use super::judging;
 use super::limits::LimitArgs;
 use crate::error::{Doing, Error, Result};
+use crate::exchange::series::View;
 use crate::report::chart::{CHARTS, Chart as Kind, Form, Subject, Theme, render};
 
 /// Draw how leaked work grew, what was in flight, latencies, or a waterfall of exchanges
@@ -22,8 +23,13 @@ pub struct Chart {
     /// The file to write; its ending (.svg or .png) says how. `-` writes SVG to stdout
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// The colours
     #[arg(long, value_enum, default_value = "light")]
     theme: ThemeName,
+    /// From when a leak counts: from when it was opened (when it happened), or from when it became certain (what one
+    /// would have seen live)
+    #[arg(long, value_enum, default_value = "opened")]
+    count_from: From,
     #[command(flatten)]
     limits: LimitArgs,
 }
@@ -32,6 +38,12 @@ pub struct Chart {
 enum ThemeName {
     Light,
     Dark,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum From {
+    Opened,
+    Certain,
 }
 
 impl Chart {
@@ -48,7 +60,11 @@ impl Chart {
             ThemeName::Light => Theme::Light,
             ThemeName::Dark => Theme::Dark,
         };
-        let picture = (self.kind.draw)(&Subject { judged: &told.judged, rows: &told.rows, pool: report.pool });
+        let view = match self.count_from {
+            From::Opened => View::Opened,
+            From::Certain => View::Certain,
+        };
+        let picture = (self.kind.draw)(&Subject { judged: &told.judged, rows: &told.rows, pool: report.pool, view });
         let bytes = render(&picture, form, theme)?;
         match output {
             Some(path) => std::fs::write(path, bytes).doing(format!("writing {}", path.display()))?,

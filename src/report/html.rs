@@ -17,7 +17,7 @@ use super::words::{count, counted, duration, percent};
 use super::{Look, Report, Told, growth_words, json as data, safe, samples, servers, words};
 use crate::error::Result;
 use crate::exchange::Outcome;
-use crate::exchange::series::LeakKind;
+use crate::exchange::series::{LeakKind, View};
 use crate::exchange::trend;
 
 const STYLE: &str = include_str!("page/page.css");
@@ -157,7 +157,7 @@ fn section(out: &mut String, place: usize, told: &Told, report: &Report, room: &
     for note in &judged.notes {
         let _ = writeln!(out, "<p class=\"quiet\">Note: {}</p>", escaped(&note.text));
     }
-    let subject = Subject { judged, rows: &told.rows, pool: report.pool };
+    let subject = Subject { judged, rows: &told.rows, pool: report.pool, view: View::Opened };
     for kind in CHARTS {
         let element = paint::svg_element(&(kind.draw)(&subject), Theme::Light)?;
         if element.len() > *room {
@@ -200,7 +200,7 @@ fn headlines(out: &mut String, told: &Told, pool: Option<u64>) {
     });
     card(out, "unresolved cancels", told.unresolved_cancels(), false, &lines);
     let mut lines = vec![growth_words::sentence(judged)];
-    let last = judged.series.points(crate::exchange::series::View::Opened).pop();
+    let last = judged.series.points(View::Opened).pop();
     lines.extend(LeakKind::ALL.into_iter().filter_map(|kind| {
         let number = last.as_ref().map_or(0, |last| last.leaked[kind as usize]);
         (number > 0).then(|| format!("{} {}", count(number), kind.name()))

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Look, Report, Told, servers, words};
+use super::{Look, Report, Told, safe, servers, words};
 use crate::error::Result;
 use crate::event::{Micros, Side, Source};
 use crate::exchange::series::{LeakKind, Track, View};
@@ -20,7 +20,21 @@ pub fn render(report: &Report, _: Look) -> Result<String> {
     let mut out = String::new();
     write(&mut out, &value(report), 0);
     out.push('\n');
-    Ok(out)
+    Ok(shown(&out))
+}
+
+/// JSON may hold what a terminal obeys (C1 controls, bidi overrides) as it is; written as escapes it means the same.
+fn shown(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c != '\n' && safe::must_show(c) {
+            let mut units = [0; 2];
+            c.encode_utf16(&mut units).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 /// Indented, but lists of plain values on one line: a row of a table stays a row.

@@ -120,3 +120,6 @@ pub fn label(method: &str, tool: Option<&str>) -> String {
         None => method.to_string(),
     }
 }
+
+#[cfg(test)]
+mod golden_tests;

@@ -120,7 +120,7 @@ fn push_safe(out: &mut String, text: &str, keep_tabs: bool) {
 }
 
 /// Characters that act on the text around them instead of being seen, and those that are none.
-fn must_show(c: char) -> bool {
+pub fn must_show(c: char) -> bool {
     matches!(c,
         '\0'..='\x1f' | '\x7f'..='\u{9f}'      // C0, DEL, C1
         | '\u{ad}' | '\u{34f}' | '\u{61c}'     // soft hyphen, grapheme joiner, Arabic letter mark

@@ -81,19 +81,9 @@ impl Page {
 
     /// Text that may be long, broken at spaces, indented.
     fn wrapped(&mut self, indent: usize, text: &str) {
-        let room = self.columns().saturating_sub(indent).max(30);
-        let mut line = String::new();
-        for word in text.split(' ') {
-            if !line.is_empty() && width(&line) + 1 + width(word) > room {
-                let _ = writeln!(self.out, "{}{line}", " ".repeat(indent));
-                line.clear();
-            }
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
+        for line in broken(text, self.columns().saturating_sub(indent).max(30)) {
+            let _ = writeln!(self.out, "{}{line}", " ".repeat(indent));
         }
-        let _ = writeln!(self.out, "{}{line}", " ".repeat(indent));
     }
 
     fn headline(&mut self, name: &str, number: u64, bad: Option<Severity>, said: &str) {
@@ -103,12 +93,10 @@ impl Page {
             None => number,
         };
         let name = self.painted(&pad(name, 19), HEADING);
-        let said = safe(said);
-        if 29 + width(&said) <= self.columns() {
-            self.line(&format!("{name}{number}  {said}"));
-        } else {
-            self.line(&format!("{name}{number}"));
-            self.wrapped(4, &said);
+        let mut said = broken(&safe(said), self.columns().saturating_sub(28).max(30)).into_iter();
+        self.line(&format!("{name}{number}  {}", said.next().unwrap_or_default()));
+        for line in said {
+            self.line(&format!("{:28}{line}", ""));
         }
     }
 
@@ -519,6 +507,23 @@ impl Page {
         self.line(&format!("  rpctap analyze{source} --session NUMBER-OR-NAME"));
         self.line(&format!("  rpctap analyze{source} --format html --output report.html"));
     }
+}
+
+/// A (safe) text broken at spaces into lines of at most `room` columns, as far as its words allow.
+fn broken(text: &str, room: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("never empty");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if width(line) + 1 + width(word) <= room {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_string());
+        }
+    }
+    lines
 }
 
 /// The leak rate from session to session, where there are enough of them.

@@ -18,7 +18,7 @@ pub fn draw(subject: &Subject<'_>) -> Picture {
     let series = &subject.judged.series;
     let mut picture = Picture::new("Leaked work and open requests over time");
     let mut y = heading(&mut picture, "Leaked work and open requests", &headlines(subject));
-    let points = series.points(View::Opened);
+    let points = series.points(subject.view);
     let end = points.last();
     let kinds: Vec<LeakKind> =
         LeakKind::ALL.into_iter().filter(|kind| end.is_some_and(|end| end.leaked[*kind as usize] > 0)).collect();
@@ -88,6 +88,9 @@ pub fn draw(subject: &Subject<'_>) -> Picture {
 
 fn headlines(subject: &Subject<'_>) -> Vec<String> {
     let mut lines = vec![subject.caption(), growth_words::sentence(subject.judged)];
+    if subject.view == View::Certain {
+        lines.push("Each leak counts from when it became certain, not from when it was opened.".to_string());
+    }
     if let Some(pool) = subject.pool {
         let forecast = trend::forecast(&subject.judged.series, &subject.judged.trend, pool);
         lines.push(growth_words::pool(subject.judged, pool, &forecast));

@@ -15,6 +15,7 @@ pub use picture::{Ink, Picture, Theme};
 pub use waterfall::{Row, Rows};
 
 use crate::error::Result;
+use crate::exchange::series::View;
 use crate::finding::Judged;
 use crate::report::{safe, words};
 
@@ -24,6 +25,8 @@ pub struct Subject<'a> {
     pub rows: &'a Rows,
     /// `--pool`: how many leaks hurt.
     pub pool: Option<u64>,
+    /// From when leaks count.
+    pub view: View,
 }
 
 impl Subject<'_> {

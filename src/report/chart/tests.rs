@@ -3,7 +3,7 @@
 use super::*;
 use crate::event::{Knows, Micros, Session, Side, Source};
 use crate::exchange::gauge;
-use crate::exchange::series::{Leak, LeakKind, Series, Track};
+use crate::exchange::series::{Leak, LeakKind, Series, Track, View};
 use crate::exchange::{Outcome, trend};
 use crate::finding::{Analyzer, MethodFacts, Options};
 
@@ -168,7 +168,7 @@ fn rows() -> Rows {
 fn every_chart_shows_something_in_both_forms_and_themes() {
     let folder = std::env::var_os("RPCTAP_CHARTS").map(std::path::PathBuf::from);
     for (name, judged) in [("abandoned", abandoned()), ("long", long())] {
-        let subject = Subject { judged: &judged, rows: &rows(), pool: Some(10) };
+        let subject = Subject { judged: &judged, rows: &rows(), pool: Some(10), view: View::Opened };
         for chart in CHARTS {
             let picture = (chart.draw)(&subject);
             assert!(picture.shapes.len() > 5, "{} of {name}", chart.name);
@@ -190,7 +190,7 @@ fn every_chart_shows_something_in_both_forms_and_themes() {
 #[test]
 fn an_empty_session_is_drawn_too() {
     let judged = Analyzer::new(&session("empty"), &Options::default()).finish(None);
-    let subject = Subject { judged: &judged, rows: &Rows::default(), pool: Some(3) };
+    let subject = Subject { judged: &judged, rows: &Rows::default(), pool: Some(3), view: View::Certain };
     for chart in CHARTS {
         render(&(chart.draw)(&subject), Form::Png, Theme::Light).unwrap();
     }
@@ -199,7 +199,8 @@ fn an_empty_session_is_drawn_too() {
 #[test]
 fn growth_draws_the_wire_and_the_servers_own_count_on_one_axis() {
     let judged = abandoned();
-    let picture = (CHARTS[0].draw)(&Subject { judged: &judged, rows: &Rows::default(), pool: None });
+    let picture =
+        (CHARTS[0].draw)(&Subject { judged: &judged, rows: &Rows::default(), pool: None, view: View::Opened });
     let texts: Vec<&str> = picture
         .shapes
         .iter()
@@ -211,6 +212,19 @@ fn growth_draws_the_wire_and_the_servers_own_count_on_one_axis() {
     assert!(texts.contains(&"leaked: abandoned (50)"), "{texts:?}");
     assert!(texts.contains(&"gauge tasks 4 → 54"), "{texts:?}");
     assert!(texts.iter().any(|text| text.starts_with("growing: leaked work rose by 50")), "{texts:?}");
+}
+
+#[test]
+fn the_live_view_says_that_it_is_one() {
+    let judged = abandoned();
+    let of = |view| {
+        let picture = (CHARTS[0].draw)(&Subject { judged: &judged, rows: &Rows::default(), pool: None, view });
+        picture
+            .shapes
+            .iter()
+            .any(|shape| matches!(shape, picture::Shape::Text { text, .. } if text.contains("became certain")))
+    };
+    assert!(of(View::Certain) && !of(View::Opened));
 }
 
 #[test]
