@@ -46,3 +46,6 @@ mod views;
 
 /// Random conversations with known truth, thousands of them, judged.
 mod truth;
+
+/// Rough input and long sessions: nothing breaks, nothing is paired wrongly, memory stays with what is open.
+mod rough;
