@@ -116,6 +116,27 @@ fn markdown_can_be_pasted() {
 }
 
 #[test]
+fn growth_that_no_leak_proves_is_told_as_such() {
+    let mut judged = abandoned();
+    let mut series = crate::exchange::Series::default();
+    for n in 0..4_000 {
+        let at = n * 100_000;
+        series.opened(crate::exchange::Track::ClientRequests, at);
+        if n % 100 != 7 {
+            series.closed(crate::exchange::Track::ClientRequests, at, at + 2_000);
+        }
+    }
+    judged.trend = crate::exchange::trend::judge(&series, true);
+    judged.series = series;
+    let told = Told::new(None, judged, Rows::default(), Peers::default());
+    let report = Report { source: None, is_store: false, sessions: vec![told], pool: Some(100), remarks: Vec::new() };
+    let made = text::render(&report, Look { columns: Some(160), colour: false }).unwrap();
+    let line = "Leaked work              0  nothing proven leaked, yet growing: what is left hanging rose by";
+    assert!(made.contains(line), "{made}");
+    assert!(made.contains("a pool of 100 will be exhausted in about 10 min or 6,"), "{made}");
+}
+
+#[test]
 fn a_page_stays_small_whatever_a_peer_names() {
     let mut report = report();
     let one = report.sessions[0].judged.methods[1].clone();

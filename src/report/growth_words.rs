@@ -14,6 +14,7 @@ pub fn sentence(judged: &Judged) -> String {
     match (trend.growth, trend.basis) {
         (Growth::Growing, basis) => {
             let what = match basis {
+                Basis::Leaked if judged.series.leaked_in_all() == 0 => "what is left hanging",
                 Basis::Leaked => "leaked work",
                 Basis::Backlog => "the backlog of open requests",
             };
@@ -78,13 +79,12 @@ pub fn pool(judged: &Judged, size: u64, forecast: &Forecast) -> String {
         }
         Forecast::Exhausted { .. } => format!("{pool} was exhausted"),
         Forecast::Expected { at: Some(at), requests } => {
-            let wait = words::duration((at - judged.series.ends_at()).max(0));
-            let requests =
-                requests.map_or(String::new(), |more| format!(", {} requests from the end", words::count(more)));
+            let wait = words::about((at - judged.series.ends_at()).max(0));
+            let requests = requests.map_or(String::new(), |more| format!(" or {} requests", words::rough(more as f64)));
             format!("{pool} will be exhausted in about {wait}{requests}, if it goes on like this")
         }
         Forecast::Expected { at: None, requests } => {
-            let more = words::count(requests.unwrap_or(0));
+            let more = words::rough(requests.unwrap_or(0) as f64);
             format!("{pool} will be exhausted after about {more} more requests, if it goes on like this")
         }
         Forecast::NotInSight => format!("{pool} is not being used up"),

@@ -209,7 +209,7 @@ fn headlines(out: &mut String, told: &Told, pool: Option<u64>) {
     if let Some(size) = pool {
         lines.push(growth_words::pool(judged, size, &trend::forecast(&judged.series, &judged.trend, size)));
     }
-    for name in judged.series.gauge_names() {
+    for name in samples::telling(&judged.series) {
         let readings = judged.series.gauge(name);
         if let (Some((_, first)), Some(last)) = (readings.first(), judged.series.gauge_last(name)) {
             let said = |value: f64| samples::value_words(name, value);

@@ -1,11 +1,20 @@
 //! Titles and units of what is measured of a tapped process, told apart from the gauges a user names.
 
 use super::words;
-use crate::exchange::gauge;
+use crate::exchange::{Series, gauge};
 
 /// Whether a gauge is a measure of the process.
 pub fn is_sample(name: &str) -> bool {
     gauge::MEASURES.iter().any(|measure| *measure == name)
+}
+
+/// The gauges worth showing: a user's always, a measure of the process when it moves.
+pub fn telling(series: &Series) -> Vec<&str> {
+    let moves = |name: &str| {
+        let readings = series.gauge(name);
+        readings.windows(2).any(|pair| pair[0].1 != pair[1].1)
+    };
+    series.gauge_names().into_iter().filter(|name| !is_sample(name) || moves(name)).collect()
 }
 
 /// What stands in legends: user's gauges by the name the user gave.

@@ -259,6 +259,7 @@ impl Page {
         let bad = (leaked > 0 || growing).then_some(Severity::Leak);
         let said = match (leaked, judged.trend.growth) {
             (0, Growth::None | Growth::TooShort) => "nothing leaked that the wire shows".to_string(),
+            (0, _) => format!("nothing proven leaked, yet {}", growth_words::sentence(judged)),
             _ => growth_words::sentence(judged),
         };
         self.headline("Leaked work", leaked, bad, &said);
@@ -279,7 +280,7 @@ impl Page {
             let forecast = trend::forecast(&judged.series, &judged.trend, size);
             self.wrapped(28, &growth_words::pool(judged, size, &forecast));
         }
-        for name in judged.series.gauge_names() {
+        for name in samples::telling(&judged.series) {
             let readings = judged.series.gauge(name);
             let (Some((_, first)), Some(last)) = (readings.first(), judged.series.gauge_last(name)) else { continue };
             let said = |value: f64| samples::value_words(name, value);

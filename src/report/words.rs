@@ -61,6 +61,21 @@ pub fn duration(micros: Micros) -> String {
     }
 }
 
+/// Two digits that matter, for what is only an estimate: `40 min`, `1.5 s`, `2 h 10 min`.
+pub fn about(micros: Micros) -> String {
+    let micros = micros.max(0);
+    let step = match micros {
+        0..10_000_000 => 100_000,
+        10_000_000..60_000_000 => 1_000_000,
+        60_000_000..600_000_000 => 10_000_000,
+        600_000_000..3_600_000_000 => 60_000_000,
+        3_600_000_000..36_000_000_000 => 600_000_000,
+        36_000_000_000..172_800_000_000 => 3_600_000_000,
+        _ => 86_400_000_000,
+    };
+    if micros < 1_000_000 { duration(micros) } else { duration((micros + step / 2) / step * step) }
+}
+
 fn two(large: i64, large_unit: &str, small: i64, small_unit: &str) -> String {
     if small == 0 { format!("{large} {large_unit}") } else { format!("{large} {large_unit} {small} {small_unit}") }
 }
@@ -144,6 +159,8 @@ mod tests {
         assert_eq!(told, ["0 ms", "850 µs", "12.3 ms", "1 s", "4.2 s", "3 min 20 s", "2 h 5 min", "3 d 4 h"]);
         assert_eq!(duration(59_990_000), "1 min");
         assert_eq!(duration(-5), "0 ms");
+        let told = [1_540_000, 47_300_000, 2_399_000_000, 7_830_000_000, 200_000_000_000].map(about);
+        assert_eq!(told, ["1.5 s", "47 s", "40 min", "2 h 10 min", "2 d"]);
     }
 
     #[test]

@@ -103,7 +103,7 @@ fn headlines(subject: &Subject<'_>) -> Vec<String> {
 
 /// Gauges that fit the scale of the counts are drawn over them; all others beside.
 fn gauges(series: &Series, tallest: f64) -> (Vec<String>, Vec<String>) {
-    series.gauge_names().into_iter().map(str::to_string).partition(|name| {
+    samples::telling(series).into_iter().map(str::to_string).partition(|name| {
         let high = series.gauge(name).iter().map(|(_, value)| value.abs()).fold(0.0, f64::max);
         !samples::is_sample(name) && high <= (tallest * 4.0).max(10.0)
     })
