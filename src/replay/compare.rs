@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::lifecycle::{Life, lives};
+use super::lifecycle::{Life, client_closed, lives_until};
 use super::play::Run;
 use super::script::Script;
 use super::values::Values;
@@ -121,7 +121,7 @@ const LONGEST_VALUE_CHARS: usize = 160;
 
 impl Comparison {
     pub fn new(script: &Script, run: &Run, ignore: &Ignore) -> Comparison {
-        let live_lives = lives(&run.lines, script.dialect);
+        let live_lives = lives_until(&run.lines, script.dialect, client_closed(&run.kept.events));
         let mut comparison = Comparison::default();
         let mut pairs: HashMap<usize, usize> = HashMap::new();
         comparison.client_requests(script, run, &live_lives, ignore, &mut pairs);

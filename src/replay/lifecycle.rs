@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::event::{Line, Micros, Side};
+use crate::event::{Event, Happening, Line, Micros, Side, What};
 use crate::protocol::{Dialect, Role, Strength, hear, protocol};
 use crate::rpc::{Id, Kind, Mark};
 
@@ -115,7 +115,19 @@ pub fn cancelled_id(line: &Line, dialect: Dialect) -> Option<Id> {
     }
 }
 
+/// When the client closed its end, by `seq`.
+pub fn client_closed(events: &[Event]) -> Option<u64> {
+    let closed = |event: &&Event| matches!(event.what, What::Happening(Happening::Closed { from: Side::Client, .. }));
+    events.iter().find(closed).map(|event| event.seq)
+}
+
 pub fn lives(lines: &[Line], dialect: Dialect) -> Vec<Life> {
+    lives_until(lines, dialect, None)
+}
+
+/// Like [`lives`]; what is answered only after the client closed its end was left hanging: some servers settle
+/// everything when they shut down.
+pub fn lives_until(lines: &[Line], dialect: Dialect, closed: Option<u64>) -> Vec<Life> {
     let mut lives: Vec<Life> = Vec::new();
     let mut latest: HashMap<(Side, Id), usize> = HashMap::new();
     let mut tokens: HashMap<(Side, String), usize> = HashMap::new();
@@ -145,7 +157,8 @@ pub fn lives(lines: &[Line], dialect: Dialect) -> Vec<Life> {
                 fate: Fate::LeftHanging,
             });
         } else if line.is_response() {
-            if let Some(id) = &message.id
+            if closed.is_none_or(|closed| line.seq < closed)
+                && let Some(id) = &message.id
                 && let Some(life) = latest.get(&(line.from.other(), id.canonical()))
             {
                 lives[*life].answers.push(at);

@@ -86,7 +86,8 @@ impl Script {
             // A log does not say how its messages were framed; the protocol does.
             recording.framing = Framing::ContentLength;
         }
-        let lives = lifecycle::lives(&recording.lines, dialect);
+        let closed = lifecycle::client_closed(&recording.others);
+        let lives = lifecycle::lives_until(&recording.lines, dialect, closed);
         let life_of: HashMap<usize, usize> = lives.iter().enumerate().map(|(n, life)| (life.asked, n)).collect();
         let mut answer_of: HashMap<usize, usize> = HashMap::new();
         for (number, life) in lives.iter().enumerate() {

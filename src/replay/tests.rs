@@ -35,6 +35,8 @@ pub(crate) fn recording(text: &str) -> Recording {
 }
 
 pub(crate) struct Mock<F> {
+    /// Said when we close our end.
+    last_words: Vec<Value>,
     answer: F,
     queue: VecDeque<Heard>,
     stamper: Stamper,
@@ -43,7 +45,7 @@ pub(crate) struct Mock<F> {
 
 impl<F: FnMut(&Value) -> Vec<Value>> Mock<F> {
     pub fn new(answer: F, stamper: Stamper) -> Mock<F> {
-        Mock { answer, queue: VecDeque::new(), stamper, sent: Vec::new() }
+        Mock { last_words: Vec::new(), answer, queue: VecDeque::new(), stamper, sent: Vec::new() }
     }
 }
 
@@ -69,6 +71,10 @@ impl<F: FnMut(&Value) -> Vec<Value>> Peer for Mock<F> {
     }
 
     fn close(&mut self) {
+        for words in std::mem::take(&mut self.last_words) {
+            let what = HeardWhat::Bytes(format!("{words}\n").into_bytes());
+            self.queue.push_back(Heard { at: self.stamper.now(), what });
+        }
         self.queue.push_back(Heard { at: self.stamper.now(), what: HeardWhat::Closed });
         self.queue.push_back(Heard { at: self.stamper.now(), what: HeardWhat::Exited { code: Some(0), signal: None } });
     }
@@ -283,4 +289,19 @@ fn nothing_to_replay_is_said_so() {
     let mut guessed = recording(r#"0 -> {"jsonrpc":"2.0","method":"x"}"#);
     guessed.session.knows.direction = false;
     assert!(Script::new(guessed).unwrap_err().to_string().contains("who sent which"));
+}
+
+#[test]
+fn an_answer_that_comes_only_when_we_close_is_a_hang() {
+    let text = format!(
+        "{HANDSHAKE}10 -> {{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{{\"name\":\"a\"}}}}"
+    );
+    let script = Script::new(recording(&text)).expect("a script");
+    let stamper = Stamper::start();
+    let mut peer = Mock::new(|request: &Value| shake(request).unwrap_or_default(), stamper);
+    peer.last_words = vec![json!({"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"Connection closed"}})];
+    let run = quick().run(&script, &mut peer, stamper);
+    assert!(run.lines.iter().any(|line| line.message.kind == crate::rpc::Kind::Error), "it was heard");
+    let comparison = Comparison::new(&script, &run, &Ignore::default());
+    assert!(comparison.same(), "{:?}", comparison.differences);
 }
