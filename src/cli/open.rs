@@ -10,10 +10,12 @@ use std::fs::File;
 use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
 
 use clap::Args;
 
-use crate::error::{Error, Result};
+use crate::error::{Doing, Error, Result};
 use crate::event::{Bodies, Event, Session, SessionKey, Side, Sink, Span, StreamId};
 use crate::import::input::HEAD_BYTES;
 use crate::import::{self, Input, Options};
@@ -106,9 +108,7 @@ pub fn read(
         let mut read = 0;
         let mut first_trouble = None;
         for file in files {
-            let mut passing = Passing { reader, window: Window::default() };
-            let done = Input::open(&file).and_then(|input| import::read(input, options, &mut next_key, &mut passing));
-            match done {
+            match Input::open(&file).and_then(|input| read_file(input, options, &mut next_key, reader)) {
                 Ok(_) => read += 1,
                 Err(trouble) if from_folder => {
                     left_out.push(trouble.to_string());
@@ -122,6 +122,103 @@ pub fn read(
         }
     }
     Ok(left_out)
+}
+
+/// Reads one file on a thread of its own, so that reading and judging share the work.
+fn read_file(input: Input, options: &Options, next_key: &mut SessionKey, reader: &mut dyn Reader) -> Result<()> {
+    let mut passing = Passing { reader, window: Window::default() };
+    let (batches, incoming) = sync_channel(BATCHES_IN_FLIGHT);
+    let (done, used) = sync_channel(BATCHES_IN_FLIGHT + 2);
+    thread::scope(|scope| {
+        let importing = thread::Builder::new().name("import".to_string()).spawn_scoped(scope, move || {
+            let mut relay = Relay { batch: Batch::default(), batches, used };
+            let read = import::read(input, options, next_key, &mut relay);
+            relay.hand_over();
+            read
+        });
+        let importing = importing.doing("starting a thread")?;
+        for mut batch in incoming {
+            batch.tell(&mut passing);
+            let _ = done.try_send(batch);
+        }
+        match importing.join() {
+            Ok(read) => read.map(drop),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// Enough in flight to keep both threads busy, little enough to stay small.
+const BATCHES_IN_FLIGHT: usize = 2;
+const BATCH_ITEMS: usize = 4_096;
+const BATCH_BYTES: usize = 1024 * 1024;
+
+/// What a sink was told, to be told again on another thread.
+#[derive(Default)]
+struct Batch {
+    items: Vec<Item>,
+    bytes: Vec<u8>,
+}
+
+enum Item {
+    Session(Box<Session>),
+    /// The next so many of the batch's bytes.
+    Bytes(SessionKey, StreamId, usize),
+    Event(Event),
+}
+
+impl Batch {
+    fn tell(&mut self, sink: &mut dyn Sink) {
+        let mut at = 0;
+        for item in self.items.drain(..) {
+            match item {
+                Item::Session(session) => sink.session(&session),
+                Item::Bytes(session, stream, len) => {
+                    sink.bytes(session, stream, &self.bytes[at..at + len]);
+                    at += len;
+                }
+                Item::Event(event) => sink.event(event),
+            }
+        }
+        self.bytes.clear();
+    }
+}
+
+struct Relay {
+    batch: Batch,
+    batches: SyncSender<Batch>,
+    /// Batches that have been told, to be filled again.
+    used: Receiver<Batch>,
+}
+
+impl Relay {
+    fn hand_over(&mut self) {
+        let next = self.used.try_recv().unwrap_or_default();
+        // The other side only goes away by a panic, which ends this thread's work too.
+        let _ = self.batches.send(std::mem::replace(&mut self.batch, next));
+    }
+
+    fn add(&mut self, item: Item) {
+        self.batch.items.push(item);
+        if self.batch.items.len() >= BATCH_ITEMS || self.batch.bytes.len() >= BATCH_BYTES {
+            self.hand_over();
+        }
+    }
+}
+
+impl Sink for Relay {
+    fn session(&mut self, session: &Session) {
+        self.add(Item::Session(Box::new(session.clone())));
+    }
+
+    fn bytes(&mut self, session: SessionKey, stream: StreamId, bytes: &[u8]) {
+        self.batch.bytes.extend_from_slice(bytes);
+        self.add(Item::Bytes(session, stream, bytes.len()));
+    }
+
+    fn event(&mut self, event: Event) {
+        self.add(Item::Event(event));
+    }
 }
 
 /// Reads one session of a store, or all of them.

@@ -62,25 +62,34 @@ impl Plain {
     /// Unescapes the string that begins at `bytes[at]` (just behind its opening quote); gives the place behind the
     /// closing quote. What is no escape is kept as it stands.
     pub fn fill(&mut self, bytes: &[u8], mut at: usize) -> Option<usize> {
-        // Unescaping never lengthens; eight more, so that whole words can be written past the end.
-        let room = bytes.len() - at + 8;
+        // Unescaping never lengthens; sixteen more, so that whole blocks can be written past the end.
+        let room = bytes.len() - at + 16;
         if self.bytes.len() < room {
             self.bytes.resize(room, 0);
         }
         let out = &mut self.bytes[..];
         let mut to = 0;
         loop {
-            while let Some(word) = word(bytes, at) {
-                out[to..to + 8].copy_from_slice(&word.to_le_bytes());
-                let found = hits(word, b'"') | hits(word, b'\\');
-                if found != 0 {
-                    let clean = (found.trailing_zeros() / 8) as usize;
-                    at += clean;
-                    to += clean;
+            // Sixteen bytes are copied whether they are plain or not: what is wrong is written over.
+            while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk::<16>()) {
+                out[to..to + 16].copy_from_slice(block);
+                let found = marked(block);
+                if found == 0 {
+                    at += 16;
+                    to += 16;
+                    continue;
+                }
+                let plain = found.trailing_zeros() as usize;
+                at += plain;
+                to += plain;
+                let Some(&[mark, escaped]) = bytes.get(at..at + 2) else { break };
+                let simple = ESCAPES[escaped as usize];
+                if mark == b'"' || simple == 0 {
                     break;
                 }
-                at += 8;
-                to += 8;
+                out[to] = simple;
+                to += 1;
+                at += 2;
             }
             match *bytes.get(at)? {
                 b'"' => {
@@ -88,21 +97,14 @@ impl Plain {
                     return Some(at + 1);
                 }
                 b'\\' => {
-                    let plain = match *bytes.get(at + 1)? {
-                        b'n' => b'\n',
-                        b'r' => b'\r',
-                        b't' => b'\t',
-                        b'b' => 8,
-                        b'f' => 12,
-                        b'u' => {
-                            let (len, taken) = unicode(&bytes[at..], &mut out[to..]);
-                            to += len;
-                            at += taken;
-                            continue;
-                        }
-                        other => other,
-                    };
-                    out[to] = plain;
+                    let escaped = *bytes.get(at + 1)?;
+                    if escaped == b'u' {
+                        let (len, taken) = unicode(&bytes[at..], &mut out[to..]);
+                        to += len;
+                        at += taken;
+                        continue;
+                    }
+                    out[to] = if ESCAPES[escaped as usize] == 0 { escaped } else { ESCAPES[escaped as usize] };
                     to += 1;
                     at += 2;
                 }
@@ -114,6 +116,42 @@ impl Plain {
             }
         }
     }
+}
+
+/// What stands for an escape of one letter; 0 for `u` and for what is no escape.
+const ESCAPES: [u8; 256] = {
+    let mut table = [0; 256];
+    table[b'"' as usize] = b'"';
+    table[b'\\' as usize] = b'\\';
+    table[b'/' as usize] = b'/';
+    table[b'n' as usize] = b'\n';
+    table[b'r' as usize] = b'\r';
+    table[b't' as usize] = b'\t';
+    table[b'b' as usize] = 8;
+    table[b'f' as usize] = 12;
+    table
+};
+
+/// One bit per byte of the block that is a quote or a backslash.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn marked(block: &[u8; 16]) -> u32 {
+    use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x, _mm_set1_epi8};
+    let block = u128::from_le_bytes(*block);
+    // SAFETY: these need SSE2, which every x86-64 has, and touch no memory through a pointer.
+    unsafe {
+        let block = _mm_set_epi64x((block >> 64) as i64, block as i64);
+        let quotes = _mm_cmpeq_epi8(block, _mm_set1_epi8(b'"' as i8));
+        let backslashes = _mm_cmpeq_epi8(block, _mm_set1_epi8(b'\\' as i8));
+        _mm_movemask_epi8(_mm_or_si128(quotes, backslashes)) as u32
+    }
+}
+
+/// One bit per byte of the block that is a quote or a backslash.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn marked(block: &[u8; 16]) -> u32 {
+    block.iter().enumerate().fold(0, |found, (at, byte)| found | u32::from(matches!(byte, b'"' | b'\\')) << at)
 }
 
 /// Reads `\uXXXX` (and the other half of a pair) at the start of `bytes`; gives bytes written and bytes taken.

@@ -182,6 +182,11 @@ impl<'a> Reading<'a> {
         self.troubles.place(bytes, what);
     }
 
+    /// Whether troubles wait to be told.
+    pub fn has_troubles(&self) -> bool {
+        !self.troubles.waiting.is_empty()
+    }
+
     /// Tells the waiting troubles in a session that goes on.
     pub fn tell_troubles(&mut self, scribe: &mut Scribe, at: Micros) {
         if !self.troubles.waiting.is_empty() {
