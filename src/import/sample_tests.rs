@@ -325,3 +325,71 @@ fn stderr_in_a_log_stays_stderr() {
     let stderr = collected.events.iter().filter(|event| matches!(event.what, What::Stderr { .. })).count();
     assert_eq!(stderr, 6);
 }
+
+#[test]
+fn every_sample_comes_back_from_event_lines_as_it_was() {
+    for truth in TRUTHS {
+        let (given, _) = read_sample(truth.sample);
+        let mut writer = crate::event::line::LineWriter::new(Vec::new());
+        for session in &given.sessions {
+            writer.session(session);
+        }
+        for ((session, stream), bytes) in &given.streams {
+            writer.bytes(*session, *stream, bytes);
+        }
+        for event in &given.events {
+            writer.event(event.clone());
+        }
+        let text = writer.finish().expect("in memory");
+        let mut again = Collected::default();
+        let input = Input::from_reader("lines", Box::new(std::io::Cursor::new(text)), None).expect("readable");
+        let format = read(input, &Options::default(), &mut 1, &mut again).expect(truth.sample);
+        assert_eq!(format, "rpctap");
+        assert_eq!(again, given, "{}", truth.sample);
+    }
+}
+
+#[test]
+fn unreadable_lines_are_counted_and_named() {
+    let mut text = String::from(
+        "{\"ts\": 1, \"dir\": \"c2s\", \"raw\": \"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":1,\\\"method\\\":\\\"a\\\"}\\n\"}\n",
+    );
+    for _ in 0..200 {
+        text.push_str("what is this\n");
+    }
+    text.push_str("{\"ts\": 2, \"dir\": \"s2c\", \"raw\": \"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":1,\\\"result\\\":{}}\\n\"}\n{\"ts\": 3, \"dir\": \"up\", \"raw\": \"\"}\n");
+    let mut collected = Collected::default();
+    let input = Input::from_reader("log", Box::new(std::io::Cursor::new(text.into_bytes())), None).expect("readable");
+    let options = Options { format: Some("ndjson".to_string()), ..Options::default() };
+    read(input, &options, &mut 1, &mut collected).expect("readable");
+    sound(&collected);
+    let told = lost(&collected);
+    assert_eq!(told[0], "line 2: not a JSON object");
+    assert_eq!(told.last().map(String::as_str), Some("151 further places could not be read"));
+    assert_eq!((sent(&collected, Side::Client).requests, sent(&collected, Side::Server).results), (1, 1));
+}
+
+#[test]
+fn two_files_of_a_tee_are_one_conversation() {
+    let client = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\"}\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":[]}\n{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"slow\"}\n";
+    let server =
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"roots/list\"}\n";
+    let input = |text: &'static str| Input::from_reader("tee", Box::new(text.as_bytes()), None).expect("readable");
+    let mut collected = Collected::default();
+    bare::read_pair(input(client), input(server), &Options::default(), 1, &mut collected).expect("readable");
+    sound(&collected);
+    let order: Vec<(Side, Kind)> =
+        collected.events.iter().filter_map(Event::message).map(|(from, message)| (from, message.kind)).collect();
+    assert_eq!(
+        order,
+        [
+            (Side::Client, Kind::Request),
+            (Side::Server, Kind::Result),
+            (Side::Server, Kind::Request),
+            (Side::Client, Kind::Result),
+            (Side::Client, Kind::Request),
+        ],
+        "no answer stands before its request"
+    );
+    assert!(!collected.sessions[0].knows.times);
+}
