@@ -9,6 +9,8 @@ use super::fold::Fold;
 use super::hash::print_of;
 use super::pending::{ActiveToken, Open};
 
+/// ACP sessions whose last prompt is remembered; past this many, only those whose prompt is open.
+const MOST_TURNS: usize = 1 << 12;
 /// Operations that wait for input, of which the state is remembered.
 const MOST_CHAINS: usize = 1 << 12;
 
@@ -127,6 +129,12 @@ impl Fold {
         if role == Role::Turn
             && let Some(session) = message.marks.raw(Place::ParamSession)
         {
+            if self.turns.len() >= MOST_TURNS {
+                let pending = &self.pending;
+                self.turns.retain(|_, (side, slot, seq)| {
+                    pending[*side as usize].get(*slot).is_some_and(|open| open.seq == *seq)
+                });
+            }
             self.turns.insert(session.into(), (from, slot, seq));
         }
         self.series.opened(Fold::track(from), self.now.at);

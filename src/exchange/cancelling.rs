@@ -166,21 +166,6 @@ impl Fold {
                 facts.push(Fact::Cancel(cancel));
             }
         }
-        // All that the agent asks in this session is to be answered "cancelled": judged by its answers.
-        let asked: Vec<Slot> = self.pending[from.other() as usize]
-            .all()
-            .into_iter()
-            .filter(|slot| {
-                self.pending[from.other() as usize]
-                    .get(*slot)
-                    .is_some_and(|open| open.role == Role::Permission && open.cancel.is_none())
-            })
-            .collect();
-        for slot in asked {
-            if let Some(open) = self.pending[from.other() as usize].get_mut(slot) {
-                open.acknowledged = true;
-            }
-        }
     }
 
     pub(super) fn cancel_fact(&self, from: Side, of: CancelOf, named: String) -> Cancel {

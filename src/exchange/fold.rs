@@ -200,9 +200,11 @@ impl Fold {
 
     /// The number and the meaning of a method; new names may tell the protocol.
     pub(super) fn meaning(&mut self, message: &Message) -> (u32, Role) {
-        let name = message.method.clone().unwrap_or_else(|| "".into());
-        let (number, new) = self.names.method(&name, self.protocol);
-        if new || self.names.methods[number as usize].role == Role::Initialize || &*name == "initialize" {
+        let (number, new) = match &message.method {
+            Some(name) => self.names.method(name, self.protocol),
+            None => self.names.method(&"".into(), self.protocol),
+        };
+        if new || self.names.methods[number as usize].role == Role::Initialize || message.method() == "initialize" {
             self.hear(protocol::hear(message));
         }
         (number, self.names.methods[number as usize].role)
@@ -382,6 +384,11 @@ impl Fold {
     /// The most tasks that were open at one time.
     pub fn most_tasks(&self) -> u64 {
         self.tasks.peak
+    }
+
+    /// The client said that it was going.
+    pub fn took_leave(&self) -> bool {
+        self.handshake.shutdown.is_some() || self.ends.said.is_some()
     }
 
     pub fn latest(&self) -> Mark {

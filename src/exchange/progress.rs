@@ -89,13 +89,12 @@ impl Fold {
                 slip.subject = token.to_string();
                 facts.push(Fact::Slip(slip));
             }
-            let (now, window) = (self.now, self.race_window());
-            if let Some(open) = self.pending[asker as usize].get_mut(slot)
-                && let Some(note) = open.cancel
-                && now.at - note.at > window
+            let cancelled = self.pending[asker as usize].get(slot).and_then(|open| open.cancel);
+            if cancelled.is_some_and(|note| self.now.at - note.at > self.race_window())
+                && let Some(open) = self.pending[asker as usize].get_mut(slot)
                 && open.after_cancel.len() < MOST_PROOFS
             {
-                open.after_cancel.push(now.seq);
+                open.after_cancel.push(self.now.seq);
             }
             return;
         }

@@ -384,12 +384,11 @@ impl Fold {
         if let Some(state) = message.marks.text(Place::UpdateState) {
             self.task_now(from, session, Some(state_of(state)), facts);
         }
-        let window = self.race_window();
         if let Some((asker, slot, seq)) = self.turns.get(session).copied()
+            && let Some(note) =
+                self.pending[asker as usize].get(slot).filter(|open| open.seq == seq).and_then(|o| o.cancel)
+            && now.at - note.at > self.race_window()
             && let Some(open) = self.pending[asker as usize].get_mut(slot)
-            && open.seq == seq
-            && let Some(note) = open.cancel
-            && now.at - note.at > window
             && open.after_cancel.len() < MOST_EVENTS
         {
             open.after_cancel.push(now.seq);

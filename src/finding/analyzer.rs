@@ -153,6 +153,7 @@ impl Analyzer {
             policy: self.options.limits.cancel_policy,
             race_window: self.fold.race_window_now(),
             deadline: self.options.limits.deadline_ms as Micros * 1000,
+            took_leave: self.fold.took_leave(),
             http: self.counts.carriers > 0,
         }
     }

@@ -143,6 +143,8 @@ pub struct Ground {
     pub race_window: Micros,
     /// How long a request may stay open.
     pub deadline: Micros,
+    /// The client said that it was going: LSP's `shutdown` or `exit`, an HTTP DELETE.
+    pub took_leave: bool,
     /// The conversation travels over HTTP.
     pub http: bool,
 }

@@ -62,9 +62,14 @@ impl Protocol for Acp {
             "session/set_mode",
             "fs/read_text_file",
             "fs/write_text_file",
+            "terminal/create",
+            "terminal/output",
+            "terminal/wait_for_exit",
+            "terminal/kill",
+            "terminal/release",
             "$/cancel_request",
         ];
-        if names.contains(&method) || method.starts_with("terminal/") {
+        if names.contains(&method) {
             return by_name(Dialect::Acp1, method);
         }
         None

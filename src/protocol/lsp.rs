@@ -46,9 +46,16 @@ impl Protocol for Lsp {
         if method == "workspace/buildTargets" {
             return None;
         }
-        let rooms =
-            ["textDocument/", "workspace/", "window/", "client/", "completionItem/", "codeLens/", "callHierarchy/"];
-        let named = matches!(method, "$/cancelRequest" | "$/progress" | "$/setTrace" | "$/logTrace");
+        let rooms = ["textDocument/", "workspace/", "window/", "completionItem/", "codeLens/", "callHierarchy/"];
+        let named = matches!(
+            method,
+            "$/cancelRequest"
+                | "$/progress"
+                | "$/setTrace"
+                | "$/logTrace"
+                | "client/registerCapability"
+                | "client/unregisterCapability"
+        );
         if named || rooms.iter().any(|room| method.starts_with(room)) {
             return by_name(Dialect::Lsp, method);
         }

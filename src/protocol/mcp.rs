@@ -9,6 +9,36 @@ use super::{Dialect, Heard, Protocol, Role, Strength, by_name};
 
 pub struct Mcp;
 
+/// Names that hardly anything else uses. A wrong guess would turn a duty to answer into one to be silent, so that
+/// mere prefixes do not count.
+const NAMES: &[&str] = &[
+    "tools/list",
+    "tools/call",
+    "prompts/list",
+    "prompts/get",
+    "resources/list",
+    "resources/read",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "resources/templates/list",
+    "roots/list",
+    "sampling/createMessage",
+    "completion/complete",
+    "logging/setLevel",
+    "notifications/initialized",
+    "notifications/cancelled",
+    "notifications/progress",
+    "notifications/message",
+    "notifications/resources/updated",
+    "notifications/resources/list_changed",
+    "notifications/tools/list_changed",
+    "notifications/prompts/list_changed",
+    "notifications/roots/list_changed",
+    "notifications/tasks/status",
+    "notifications/elicitation/complete",
+    "notifications/subscriptions/acknowledged",
+];
+
 impl Protocol for Mcp {
     fn name(&self) -> &'static str {
         "mcp"
@@ -72,15 +102,7 @@ impl Protocol for Mcp {
             "tasks/get" | "tasks/cancel" | "tasks/result" | "tasks/update" if marks.has(Mark::ParamTaskId) => {
                 by_name(Dialect::Mcp, method)
             }
-            "roots/list"
-            | "sampling/createMessage"
-            | "completion/complete"
-            | "logging/setLevel"
-            | "tasks/result"
-            | "cancelled" => by_name(Dialect::Mcp, method),
-            _ if ["tools/", "prompts/", "resources/", "notifications/"].iter().any(|room| method.starts_with(room)) => {
-                by_name(Dialect::Mcp, method)
-            }
+            _ if NAMES.contains(&method) => by_name(Dialect::Mcp, method),
             _ => None,
         }
     }

@@ -9,7 +9,7 @@ use crate::finding::{Blame, Charge, Figure, Finding, Ground, Rule, Severity};
 pub const RULE: Rule = Rule {
     name: "abandoned-request",
     title: "a request the asker gave up without saying so",
-    severities: "leak in MCP and where the session is over; suspect elsewhere, and where the client only went on",
+    severities: "leak in MCP, and elsewhere past the deadline; suspect before it, and where the client only went on",
     explanation: r#"The asker visibly moved on: it sent the same call again under a new id, or gave up one request after another after the same time, and never sent a cancel. The request was never answered.
 
 MCP 2025-03-26 and later: a sender that times out should send `notifications/cancelled` (lifecycle, timeouts; 2026-07-28: patterns/cancellation, and over HTTP it closes the stream). 2024-11-05 asks only for timeouts. The receiver cannot know that nobody waits any more: each such call leaves its task, and whatever that holds, behind.
@@ -19,7 +19,7 @@ What to do: make the client send the protocol's cancel when it gives up, on its 
     judge,
 };
 
-fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
+fn judge(fact: &Fact, ground: &Ground) -> Option<Charge> {
     let exchange = exchange(fact, Outcome::Abandoned)?;
     let moved = exchange.moved_on?;
     let over = exchange.end.is_some();
@@ -33,7 +33,7 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
         (Severity::Leak, Blame::Undetermined)
     } else if exchange.dialect.is_mcp() {
         (Severity::Leak, Blame::of(exchange.asked_by))
-    } else if over {
+    } else if over && exchange.waited >= ground.deadline {
         // Elsewhere a reply was owed all the same, so that silence is not the asker's fault alone.
         (Severity::Leak, Blame::Undetermined)
     } else {

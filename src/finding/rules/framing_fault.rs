@@ -53,7 +53,7 @@ mod tests {
             on_http: false,
             doubtful: false,
         };
-        let ground = Ground { policy: CancelPolicy::Spec, race_window: 0, deadline: 0, http: false };
+        let ground = Ground { policy: CancelPolicy::Spec, race_window: 0, deadline: 0, took_leave: false, http: false };
         judge(&Fact::Slip(slip), &ground).map(|charge| charge.severity)
     }
 
