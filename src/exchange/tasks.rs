@@ -323,7 +323,7 @@ impl Fold {
                 if !is_final(doing.state) {
                     doing.state = "completed";
                 }
-                self.task_over(&name.to_owned(), TaskEnd::Finished, facts);
+                self.task_over(name, TaskEnd::Finished, facts);
             }
             return;
         }
@@ -332,7 +332,7 @@ impl Fold {
         if matches!(open.role, Role::CancelTask(_)) && core && state.is_some_and(|state| state != "cancelled") {
             self.task_slip(facts, SlipKind::TaskCancelNotHonoured, worker, name);
         }
-        self.task_now(worker, &name.to_owned(), state, facts);
+        self.task_now(worker, name, state, facts);
     }
 
     /// A notice about a task.

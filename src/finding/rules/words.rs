@@ -124,10 +124,11 @@ pub fn duration(finding: &Finding, name: &str) -> Option<Micros> {
 
 /// A duration as people say it: `100 ms`, `2.5 s`.
 pub fn ms(duration: Micros) -> String {
+    let micros = duration as f64;
     match duration {
-        ..10_000 => format!("{:.1} ms", duration as f64 / 1e3),
-        ..1_000_000 => format!("{:.0} ms", duration as f64 / 1e3),
-        ..60_000_000 => format!("{:.1} s", duration as f64 / 1e6),
-        _ => format!("{:.1} min", duration as f64 / 60e6),
+        _ if duration < 10_000 => format!("{:.1} ms", micros / 1e3),
+        _ if duration < 1_000_000 => format!("{:.0} ms", micros / 1e3),
+        _ if duration < 60_000_000 => format!("{:.1} s", micros / 1e6),
+        _ => format!("{:.1} min", micros / 60e6),
     }
 }
