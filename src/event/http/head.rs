@@ -46,9 +46,25 @@ pub(super) fn value<'a>(fields: Fields<'a>, name: &str) -> Option<&'a str> {
     fields.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
 }
 
+/// Fields that concern one connection only, or say what the events say anyway: lengths and times. Not kept. Names in
+/// lower case.
+pub fn says_nothing_new(lower: &str) -> bool {
+    matches!(lower, "content-length" | "date" | "connection" | "keep-alive" | "transfer-encoding" | "proxy-connection")
+}
+
+fn is_left_out(name: &str) -> bool {
+    // Most names come in lower case.
+    says_nothing_new(name)
+        || (name.bytes().any(|byte| byte.is_ascii_uppercase()) && says_nothing_new(&name.to_ascii_lowercase()))
+}
+
 /// All fields, fit to be kept.
 pub(super) fn kept(secrets: &Secrets, fields: Fields<'_>) -> Vec<(String, String)> {
-    fields.iter().map(|(name, value)| (name.to_string(), cut(&secrets.field(name, value)).to_string())).collect()
+    fields
+        .iter()
+        .filter(|(name, _)| !is_left_out(name))
+        .map(|(name, value)| (name.to_string(), cut(&secrets.field(name, value)).to_string()))
+        .collect()
 }
 
 fn cut(value: &str) -> &str {
@@ -85,8 +101,15 @@ impl RequestHead {
         fields: Fields<'_>,
     ) -> RequestHead {
         let session_id = value(fields, "mcp-session-id").filter(|id| !id.is_empty()).map(|id| secrets.hash(id));
-        let agent = value(fields, "user-agent").unwrap_or("");
-        let credentials = value(fields, "authorization").map(|value| secrets.field("authorization", value));
+        // Only asked for where there is no id.
+        let client = match &session_id {
+            Some(_) => String::new(),
+            None => {
+                let agent = value(fields, "user-agent").unwrap_or("");
+                let credentials = value(fields, "authorization").map(|value| secrets.field("authorization", value));
+                format!("{client}\n{}\n{}", cut(agent), credentials.as_deref().unwrap_or(""))
+            }
+        };
         let accepts_events = value(fields, "accept").is_some_and(|accept| accept.contains("text/event-stream"));
         RequestHead {
             method: method.to_string(),
@@ -94,7 +117,7 @@ impl RequestHead {
             fields: kept(secrets, fields),
             session_id,
             query_session: secrets.session_of_target(target),
-            client: format!("{client}\n{}\n{}", cut(agent), credentials.as_deref().unwrap_or("")),
+            client,
             connection,
             kind: BodyKind::of(fields),
             coding: value(fields, "content-encoding").map(str::to_string),

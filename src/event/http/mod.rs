@@ -25,6 +25,7 @@ use crate::event::{Happening, How, Knows, Micros, Party, SessionKey, Side, Sink,
 use carrier::{After, Carrier, Place};
 use conversation::Conversations;
 use head::RequestHead;
+pub use head::says_nothing_new;
 use held::{Decision, Held};
 use secrets::Secrets;
 

@@ -110,8 +110,8 @@ pub(super) async fn forward(
 }
 
 /// Path and query as they came; an absolute URL loses its host, which was checked.
-fn target_of(uri: &Uri) -> String {
-    uri.path_and_query().map_or("/", |path| path.as_str()).to_string()
+fn target_of(uri: &Uri) -> &str {
+    uri.path_and_query().map_or("/", |path| path.as_str())
 }
 
 fn for_upstream(

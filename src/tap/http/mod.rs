@@ -1,9 +1,9 @@
 //! tap/http: a reverse proxy that changes nothing and sees everything.
 //!
 //! Comes in: connections of clients. Goes out: their requests to one upstream server and its responses back, chunk by
-//! chunk; and notes of all of it for the recorder, through [`Notes`]. Each worker is one thread with its own listener
-//! handle, its own runtime and its own upstream connections, so that a request never changes threads. Refuses to
-//! know what the bytes mean: all reading happens on the recorder's side ([`HttpTranscriber`]).
+//! chunk; and notes of all of it for the recorder, through [`Notes`]. Each worker is one thread with its own runtime
+//! and its own upstream connections, and gets its share of the clients, so that a request never changes threads.
+//! Refuses to know what the bytes mean: all reading happens on the recorder's side ([`HttpTranscriber`]).
 
 mod body;
 mod forward;
@@ -152,41 +152,45 @@ impl Proxy {
         Switch(self.stage.clone())
     }
 
+    fn forwarder(&self, carriers: &Arc<AtomicU64>, cut: &Arc<AtomicBool>) -> Result<Forwarder> {
+        let setup = &self.setup;
+        let own_host = match setup.own_host {
+            true => Some(HeaderValue::from_str(&setup.upstream.authority).doing("reading the upstream's name")?),
+            false => None,
+        };
+        Ok(Forwarder {
+            upstream: Upstream::new(setup.upstream.clone())?,
+            hosts: Hosts::new(setup.listen.ip(), &setup.upstream.authority, &setup.allow_hosts),
+            own_host,
+            upload_idle_limit: setup.limits.upload_idle,
+            notes: self.notes.clone(),
+            carriers: carriers.clone(),
+            cut: cut.clone(),
+        })
+    }
+
     /// Serves until the switch says stop and what was open has ended or was cut.
     pub fn run(self) -> Result<Tally> {
         let carriers = Arc::new(AtomicU64::new(1));
         let cut = Arc::new(AtomicBool::new(false));
         let mut workers = Vec::new();
+        let mut doors = Vec::new();
         for number in 0..self.setup.limits.workers.max(1) {
-            let own_host = match self.setup.own_host {
-                true => {
-                    Some(HeaderValue::from_str(&self.setup.upstream.authority).doing("reading the upstream's name")?)
-                }
-                false => None,
-            };
-            let forwarder = Arc::new(Forwarder {
-                upstream: Upstream::new(self.setup.upstream.clone())?,
-                hosts: Hosts::new(self.setup.listen.ip(), &self.setup.upstream.authority, &self.setup.allow_hosts),
-                own_host,
-                upload_idle_limit: self.setup.limits.upload_idle,
-                notes: self.notes.clone(),
-                carriers: carriers.clone(),
-                cut: cut.clone(),
-            });
             let worker = Worker {
-                forwarder,
+                forwarder: Arc::new(self.forwarder(&carriers, &cut)?),
                 limits: self.setup.limits.clone(),
                 counts: self.counts.clone(),
                 stage: self.stage.subscribe(),
             };
-            let listener = self.listener.try_clone().doing("sharing the listening socket")?;
-            let spawned = thread::Builder::new().name(format!("proxy-{number}")).spawn(move || worker.run(listener));
+            let (door, clients) = mpsc::unbounded_channel();
+            let spawned = thread::Builder::new().name(format!("proxy-{number}")).spawn(move || worker.run(clients));
             workers.push(spawned.doing("starting a worker")?);
+            doors.push(door);
         }
-        // With the workers' copies gone, nobody holds the port any more.
-        drop(self.listener);
+        let accepted = accept_all(self.listener, self.stage.subscribe(), doors);
         let ended: Vec<_> = workers.into_iter().map(thread::JoinHandle::join).collect();
         self.notes.finish();
+        accepted?;
         for worker in ended {
             worker.map_err(|_| Error::new("a worker of the proxy failed"))??;
         }
@@ -198,11 +202,49 @@ impl Proxy {
     }
 }
 
+type Client = (StdStream, SocketAddr);
+
+/// Accepts until told to stop, and deals the clients out in turn: whoever woke first would take them all.
+fn accept_all(
+    listener: StdListener,
+    mut stage: watch::Receiver<Stage>,
+    doors: Vec<mpsc::UnboundedSender<Client>>,
+) -> Result<()> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().doing("starting to accept connections")?;
+    runtime.block_on(async {
+        let listener = TcpListener::from_std(listener).doing("listening")?;
+        let mut turn = 0;
+        while *stage.borrow_and_update() == Stage::Serving {
+            tokio::select! {
+                accepted = listener.accept() => match accepted.and_then(|(stream, from)| Ok((stream.into_std()?, from))) {
+                    Ok(client) => {
+                        turn = (turn + 1) % doors.len();
+                        let _ = doors[turn].send(client);
+                    }
+                    // Out of file descriptors: others must end first, and asking again at once would spin.
+                    Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+                },
+                _ = stage.changed() => {}
+            }
+        }
+        Ok(())
+    })
+}
+
 struct Worker {
     forwarder: Arc<Forwarder>,
     limits: ProxyLimits,
     counts: Arc<Counts>,
     stage: watch::Receiver<Stage>,
+}
+
+/// A timer that is always due sooner than those of idle connections. Without it each of theirs, set anew for each
+/// request, would be the soonest, and setting the soonest timer costs the runtime a system call.
+async fn keep_time() {
+    loop {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+    }
 }
 
 /// Counts a connection as open for as long as it lives.
@@ -215,24 +257,16 @@ impl Drop for Counted {
 }
 
 impl Worker {
-    fn run(mut self, listener: StdListener) -> Result<()> {
+    fn run(mut self, mut clients: mpsc::UnboundedReceiver<Client>) -> Result<()> {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().doing("starting a worker's runtime")?;
         runtime.block_on(async {
-            let listener = TcpListener::from_std(listener).doing("listening")?;
             let (open, mut all_closed) = mpsc::channel::<()>(1);
-            let mut stage = self.stage.clone();
-            while *stage.borrow_and_update() == Stage::Serving {
-                tokio::select! {
-                    accepted = listener.accept() => match accepted {
-                        Ok((stream, client)) => self.accept(stream, client, &open),
-                        // Out of file descriptors: others must end first, and asking again at once would spin.
-                        Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
-                    },
-                    _ = stage.changed() => {}
-                }
+            tokio::spawn(keep_time());
+            // Ends when nobody accepts any more.
+            while let Some((stream, client)) = clients.recv().await {
+                self.accept(stream, client, &open);
             }
-            drop(listener);
             drop(open);
             let stopped = async {
                 while *self.stage.borrow_and_update() != Stage::Stopped {
@@ -246,23 +280,20 @@ impl Worker {
                 _ = stopped => {}
                 _ = tokio::time::sleep(self.limits.drain) => {}
             }
-            Ok::<(), Error>(())
-        })?;
+        });
         // What is dropped with the runtime was ended by us.
         self.forwarder.cut.store(true, Ordering::Relaxed);
         drop(runtime);
         Ok(())
     }
 
-    fn accept(&self, stream: TcpStream, client: SocketAddr, open: &mpsc::Sender<()>) {
+    fn accept(&self, stream: StdStream, client: SocketAddr, open: &mpsc::Sender<()>) {
         let counted = Counted(self.counts.clone());
         if self.counts.open.fetch_add(1, Ordering::Relaxed) >= self.limits.connections {
             self.counts.turned_away.fetch_add(1, Ordering::Relaxed);
-            if let Ok(stream) = stream.into_std() {
-                turn_away(stream);
-            }
-            return;
+            return turn_away(stream);
         }
+        let Ok(stream) = TcpStream::from_std(stream) else { return };
         let number = self.counts.connections.fetch_add(1, Ordering::Relaxed) + 1;
         let _ = stream.set_nodelay(true);
         let ground = Arc::new(Ground::new());
