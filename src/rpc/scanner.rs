@@ -538,7 +538,7 @@ impl Scanner {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn end_key(&mut self, bytes: &[u8], from: usize, to: usize) {
         let place = if self.key.is_empty() && !self.escaped {
             self.trie.find_in(self.node, bytes, from, to)
@@ -555,6 +555,7 @@ impl Scanner {
     }
 
     #[cold]
+    #[inline(never)]
     fn find_odd_key(&mut self, part: &[u8]) -> NodeId {
         let room = (LONGEST_KEY_BYTES + 1).saturating_sub(self.key.len());
         self.key.extend_from_slice(&part[..part.len().min(room)]);
