@@ -5,6 +5,8 @@
 //! room refuses to accuse where the wire does not prove it: severity and blame are the protocol's, by version.
 
 pub mod analyzer;
+#[cfg(test)]
+mod conversations;
 pub mod docket;
 pub mod judged;
 pub mod rules;
