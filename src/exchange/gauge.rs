@@ -81,10 +81,7 @@ impl GaugeReader {
                     Kind::Request if self.waiting.len() < MOST_WAITING => {
                         let asks = |gauge: &Gauge| {
                             gauge.method == message.method()
-                                && gauge
-                                    .tool
-                                    .as_deref()
-                                    .is_none_or(|tool| message.marks.text(Mark::Tool).as_deref() == Some(tool))
+                                && gauge.tool.as_deref().is_none_or(|tool| message.marks.text(Mark::Tool) == Some(tool))
                         };
                         // Several gauges may read one answer: the first stands for all that ask alike.
                         if let Some(place) = self.gauges.iter().position(asks) {

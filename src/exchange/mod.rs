@@ -16,12 +16,14 @@ pub mod gauge;
 mod hash;
 mod ids;
 pub mod latency;
+pub mod leak;
 pub mod limits;
 pub mod names;
 pub mod outcome;
 mod pending;
 mod progress;
 pub mod series;
+pub mod statistics;
 mod tasks;
 pub mod trend;
 

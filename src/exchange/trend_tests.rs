@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::exchange::series::{Leak, LeakKind, Track};
+use crate::exchange::statistics::upper_tail;
 
 /// A small generator of our own, so that a failing seed can be named and run again anywhere.
 struct Dice(u64);

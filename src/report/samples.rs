@@ -5,7 +5,7 @@ use crate::exchange::{Series, gauge};
 
 /// Whether a gauge is a measure of the process.
 pub fn is_sample(name: &str) -> bool {
-    gauge::MEASURES.iter().any(|measure| *measure == name)
+    gauge::MEASURES.contains(&name)
 }
 
 /// The gauges worth showing: a user's always, a measure of the process when it moves.

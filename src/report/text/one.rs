@@ -1,106 +1,21 @@
-//! The report for a person: what was tapped, three headlines, then what carries them, then the way to see more.
-//!
-//! On a terminal there is colour and a table of methods; in a pipe plain lines. Everything from the wire is made
-//! safe on its way in.
+//! One session in full: three headlines, what carries them, findings, methods, the way to see more.
 
-use std::fmt::Write;
-
-use anstyle::{AnsiColor, Effects, Style};
-
-use super::safe::{clip, pad, safe, width};
-use super::words::{count, counted, duration, percent};
-use super::{Look, Report, Told, growth_words, label, samples, servers, words};
-use crate::error::Result;
+use super::{HEADING, Page, QUIET, quoted, severity_style, target_words, who};
 use crate::event::{Micros, Side, Source};
 use crate::exchange::series::{LeakKind, View};
 use crate::exchange::trend::{self, Growth};
 use crate::exchange::{CancelEnd, CancelTarget, Outcome};
 use crate::finding::{Ended, Finding, MethodFacts, Severity};
+use crate::report::safe::{clip, pad, safe, width};
+use crate::report::words::{count, counted, duration, percent};
+use crate::report::{Report, Told, growth_words, label, peers, samples, words};
 
-/// Sessions told in full; more become a table.
-const MOST_IN_FULL: usize = 3;
 /// Rows of a group before the rest is summed up.
 const MOST_ROWS: usize = 8;
 const MOST_FINDINGS: usize = 12;
 
-pub fn render(report: &Report, look: Look) -> Result<String> {
-    let mut page = Page { out: String::new(), look };
-    if report.sessions.is_empty() {
-        page.line("no sessions: nothing has been recorded here yet");
-        page.line("  rpctap record -- SERVER ARGS…     put this before any stdio JSON-RPC server");
-    } else if report.sessions.len() <= MOST_IN_FULL {
-        for (place, told) in report.sessions.iter().enumerate() {
-            if place > 0 {
-                page.line("");
-            }
-            page.session(told, report);
-        }
-        if report.sessions.len() > 1 {
-            page.releases(&report.sessions);
-        }
-    } else {
-        page.many(report);
-    }
-    for remark in &report.remarks {
-        page.line(&format!("note: {}", safe(remark)));
-    }
-    Ok(page.out)
-}
-
-struct Page {
-    out: String,
-    look: Look,
-}
-
-const HEADING: Style = Style::new().effects(Effects::BOLD);
-const QUIET: Style = Style::new().effects(Effects::DIMMED);
-
-fn severity_style(severity: Severity) -> Style {
-    let colour = match severity {
-        Severity::Leak => AnsiColor::Red,
-        Severity::Violation => AnsiColor::Magenta,
-        Severity::Suspect => AnsiColor::Yellow,
-        Severity::Info => AnsiColor::Cyan,
-    };
-    Style::new().fg_color(Some(colour.into())).effects(Effects::BOLD)
-}
-
 impl Page {
-    fn line(&mut self, text: &str) {
-        self.out.push_str(text);
-        self.out.push('\n');
-    }
-
-    fn painted(&self, text: &str, style: Style) -> String {
-        if self.look.colour { format!("{style}{text}{style:#}") } else { text.to_string() }
-    }
-
-    fn columns(&self) -> usize {
-        self.look.columns.unwrap_or(120).clamp(60, 160)
-    }
-
-    /// Text that may be long, broken at spaces, indented.
-    fn wrapped(&mut self, indent: usize, text: &str) {
-        for line in broken(text, self.columns().saturating_sub(indent).max(30)) {
-            let _ = writeln!(self.out, "{}{line}", " ".repeat(indent));
-        }
-    }
-
-    fn headline(&mut self, name: &str, number: u64, bad: Option<Severity>, said: &str) {
-        let number = format!("{:>7}", count(number));
-        let number = match bad {
-            Some(severity) => self.painted(&number, severity_style(severity)),
-            None => number,
-        };
-        let name = self.painted(&pad(name, 19), HEADING);
-        let mut said = broken(&safe(said), self.columns().saturating_sub(28).max(30)).into_iter();
-        self.line(&format!("{name}{number}  {}", said.next().unwrap_or_default()));
-        for line in said {
-            self.line(&format!("{:28}{line}", ""));
-        }
-    }
-
-    fn session(&mut self, told: &Told, report: &Report) {
+    pub(super) fn session(&mut self, told: &Told, report: &Report) {
         self.tapped(told);
         self.line("");
         self.orphaned(told);
@@ -126,7 +41,7 @@ impl Page {
         if let (Some(written), None) = (&judged.protocol.version, judged.protocol.dialect.version()) {
             facts[0] += &format!(" {}", clip(written, 24));
         }
-        let program = |program: &super::peers::Program| clip(&program.words(), 40);
+        let program = |program: &peers::Program| clip(&program.words(), 40);
         match (&told.peers.client, &told.peers.server) {
             (Some(client), Some(server)) => facts.push(format!("{} → {}", program(client), program(server))),
             (None, Some(server)) => facts.push(format!("server {}", program(server))),
@@ -413,133 +328,6 @@ impl Page {
             self.line(&format!("  {command}{gap}  {why}"));
         }
     }
-
-    fn releases(&mut self, sessions: &[Told]) {
-        let releases = servers::releases(sessions);
-        self.line("");
-        let title = self.painted("Servers", HEADING);
-        self.line(&title);
-        for release in releases.iter().take(2 * MOST_ROWS) {
-            let version = release.version.as_deref().unwrap_or("");
-            let name = clip(format!("{} {version}", release.server).trim_end(), 48);
-            let change = release.change.map_or(String::new(), |change| format!("; {}", change.words()));
-            let said = format!(
-                "{}, {}, {} leaked ({} per 100 requests){change}",
-                counted(release.sessions, "session", "sessions"),
-                counted(release.requests, "request", "requests"),
-                count(release.leaked),
-                words::rough(release.per_hundred()),
-            );
-            let bad = release.change == Some(servers::Change::More);
-            let said = if bad { self.painted(&said, severity_style(Severity::Leak)) } else { said };
-            self.line(&format!("  {}  {said}", pad(&name, 30.max(width(&name)))));
-            if let Some(course) = course(&release.rates) {
-                self.line(&format!("  {:30}  {course}", ""));
-            }
-        }
-    }
-
-    fn many(&mut self, report: &Report) {
-        let sessions = &report.sessions;
-        let sum = |of: &dyn Fn(&Told) -> u64| sessions.iter().map(of).sum::<u64>();
-        let requests = sum(&|told| told.judged.requests());
-        let source = report.source.as_deref().unwrap_or("the store");
-        let title = self.painted(&clip(source, 80), HEADING);
-        self.line(&format!(
-            "{title}  {}, {}",
-            counted(sessions.len() as u64, "session", "sessions"),
-            counted(requests, "request", "requests")
-        ));
-        self.line("");
-        let leak = |number: u64| (number > 0).then_some(Severity::Leak);
-        let hanging = sum(&Told::hanging);
-        let with = |of: &dyn Fn(&Told) -> u64| sessions.iter().filter(|told| of(told) > 0).count() as u64;
-        let in_sessions = |of: &dyn Fn(&Told) -> u64| format!("in {}", counted(with(of), "session", "sessions"));
-        self.headline("Orphaned requests", hanging, leak(hanging), &in_sessions(&Told::hanging));
-        let cancels = sum(&|told| told.judged.cancels.total());
-        let said = format!("came to nothing, of {}", counted(cancels, "cancel", "cancels"));
-        self.headline("Unresolved cancels", sum(&Told::unresolved_cancels), None, &said);
-        let mut judgements: Vec<(String, u64)> = Vec::new();
-        for verdict in sessions.iter().flat_map(|told| &told.judged.cancels.verdicts) {
-            let text = format!("{}: {} in {}", verdict.end.name(), verdict.judgement, verdict.dialect.words());
-            match judgements.iter_mut().find(|(known, _)| *known == text) {
-                Some((_, number)) => *number += verdict.count,
-                None => judgements.push((text, verdict.count)),
-            }
-        }
-        for (text, number) in judgements {
-            self.wrapped(28, &format!("{} {text}", count(number)));
-        }
-        let leaked = sum(&Told::leaked);
-        let growing = sessions.iter().filter(|told| told.judged.trend.growth == Growth::Growing).count() as u64;
-        let said = format!("{}; growing in {}", in_sessions(&Told::leaked), count(growing));
-        self.headline("Leaked work", leaked, leak(leaked), &said);
-        self.releases(sessions);
-
-        self.line("");
-        let title = self.painted("Sessions", HEADING);
-        self.line(&title);
-        let shown = sessions.len().saturating_sub(20);
-        if shown > 0 {
-            self.line(&format!("  the latest 20 of {}", count(sessions.len() as u64)));
-        }
-        for told in &sessions[shown..] {
-            let judged = &told.judged;
-            let worst = judged.findings.iter().map(|finding| finding.severity).max();
-            let worst =
-                worst.map_or(pad("clean", 9), |worst| self.painted(&pad(worst.name(), 9), severity_style(worst)));
-            let when = match (judged.session.knows.times, judged.first_at) {
-                (true, Some(first)) => words::date_time(first),
-                _ => String::new(),
-            };
-            self.line(&format!(
-                "{:>5}  {worst} {}  {}, {} hanging, {} leaked  {when}",
-                told.number.map_or(String::new(), |number| number.to_string()),
-                pad(&judged.session.name, 28),
-                counted(judged.requests(), "request", "requests"),
-                count(told.hanging()),
-                count(told.leaked()),
-            ));
-        }
-        self.line("");
-        let title = self.painted("To see more", HEADING);
-        self.line(&title);
-        let source = report.source.as_deref().map_or(String::new(), |source| format!(" {}", quoted(source)));
-        self.line(&format!("  rpctap analyze{source} --session NUMBER-OR-NAME"));
-        self.line(&format!("  rpctap analyze{source} --format html --output report.html"));
-    }
-}
-
-/// A (safe) text broken at spaces into lines of at most `room` columns, as far as its words allow.
-fn broken(text: &str, room: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.last_mut().expect("never empty");
-        if line.is_empty() {
-            line.push_str(word);
-        } else if width(line) + 1 + width(word) <= room {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(word.to_string());
-        }
-    }
-    lines
-}
-
-/// The leak rate from session to session, where there are enough of them.
-pub fn course(rates: &[f64]) -> Option<String> {
-    if rates.len() < 4 {
-        return None;
-    }
-    let falling: Vec<f64> = rates.iter().map(|rate| -rate).collect();
-    let course = match (trend::mann_kendall(rates), trend::mann_kendall(&falling)) {
-        (up, _) if up < 0.01 => "rising",
-        (_, down) if down < 0.01 => "falling",
-        _ => "no trend",
-    };
-    let latest: Vec<String> = rates.iter().rev().take(6).rev().map(|rate| words::rough(*rate)).collect();
-    Some(format!("from session to session: {course} (latest, per 100 requests: {})", latest.join(", ")))
 }
 
 fn method_line(method: &MethodFacts, timed: bool) -> String {
@@ -554,53 +342,4 @@ fn method_line(method: &MethodFacts, timed: bool) -> String {
         line += &format!("; median {half}, 99 % {nearly}, slowest {slowest}");
     }
     line
-}
-
-pub fn target_words(target: CancelTarget) -> &'static str {
-    match target {
-        CancelTarget::Open => "for an open request",
-        CancelTarget::Finished => "too late",
-        CancelTarget::Unknown => "for an unknown id",
-        CancelTarget::Forbidden => "forbidden",
-        CancelTarget::WrongDirection => "for a request of the other side",
-        CancelTarget::Duplicate => "repeated",
-        CancelTarget::Nothing => "naming nothing",
-    }
-}
-
-/// Requests of the server are marked; most are the client's.
-pub fn who(asked_by: Side, name: &str) -> String {
-    match asked_by {
-        Side::Client => name.to_string(),
-        Side::Server => format!("← {name}"),
-    }
-}
-
-/// As a shell takes it.
-pub fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_string();
-    }
-    format!("'{}'", safe(word).replace('\'', "'\\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_can_be_copied() {
-        assert_eq!(quoted("a/b-1.db"), "a/b-1.db");
-        assert_eq!(quoted("my store.db"), "'my store.db'");
-        assert_eq!(quoted("it's\x1b"), "'it'\\''s\\x1b'");
-    }
-
-    #[test]
-    fn the_course_of_sessions_needs_a_few_of_them() {
-        assert_eq!(course(&[1.0, 2.0]), None);
-        let rising: Vec<f64> = (0..12).map(f64::from).collect();
-        assert!(course(&rising).unwrap().contains("rising"));
-        assert!(course(&[1.0, 1.0, 2.0, 1.0, 1.5]).unwrap().contains("no trend"));
-    }
 }
