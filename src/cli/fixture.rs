@@ -14,7 +14,7 @@ use super::place::StorePlace;
 use super::replay::{How, duration};
 use crate::error::{Doing, Error, Result};
 use crate::event::{Collected, Recording, Side, Stamper};
-use crate::finding::{Analyzer, Blame, Finding, Judged, Options, Severity};
+use crate::finding::{Analyzer, Finding, Judged, Options, Severity};
 use crate::fixture::cut::{cut_nothing, keep_lines, scrub};
 use crate::fixture::shrink::{Budget, shrink};
 use crate::fixture::write::slug;
@@ -65,6 +65,9 @@ pub struct FixtureArgs {
     command: Vec<OsString>,
 }
 
+/// How often the slice of something that grows is played: enough to tell a slope from a straggler.
+const GROWTH_ROUNDS: u32 = 20;
+
 fn language(name: &str) -> std::result::Result<Language, String> {
     Language::from_name(name).ok_or_else(|| "it is shell, rust, pytest or node".to_string())
 }
@@ -94,7 +97,7 @@ impl FixtureArgs {
             _ if self.all => judged
                 .findings
                 .iter()
-                .filter(|finding| finding.fault != Blame::Client && finding.severity > Severity::Info)
+                .filter(|finding| expect::is_of_server(finding) && finding.severity > Severity::Info)
                 .collect(),
             Some(number) => {
                 let finding = number.checked_sub(1).and_then(|at| judged.findings.get(at));
@@ -105,7 +108,7 @@ impl FixtureArgs {
                     ))
                 })?]
             }
-            None => judged.findings.iter().find(|finding| finding.fault != Blame::Client).into_iter().collect(),
+            None => judged.findings.iter().find(|finding| expect::is_of_server(finding)).into_iter().collect(),
         };
         if chosen.is_empty() {
             return Err(Error::new(
@@ -115,7 +118,7 @@ impl FixtureArgs {
         let mut names = BTreeSet::new();
         let mut fixtures = Vec::new();
         for finding in chosen {
-            if finding.fault == Blame::Client {
+            if !expect::is_of_server(finding) {
                 return Err(Error::new(format!(
                     "cutting a fixture: {} is the client's fault; no server can pass a test for it. Run the client against rpctap replay server instead",
                     finding.rule.name
@@ -132,8 +135,17 @@ impl FixtureArgs {
             while !names.insert(name.clone()) {
                 name.push('x');
             }
-            let expect = format!("no-{}", finding.rule.name);
-            fixtures.push(self.fixture(recording, slice, name, finding.sentence(), expect, Some(finding))?);
+            // A server without the bug leaves nothing behind, by whatever name.
+            let expect = match finding.severity {
+                _ if finding.events.is_empty() => "no-growth".to_string(),
+                Severity::Leak => "no-leaks".to_string(),
+                _ => format!("no-{}", finding.rule.name),
+            };
+            let mut fixture = self.fixture(recording, slice, name, finding.sentence(), expect, Some(finding))?;
+            if finding.events.is_empty() {
+                fixture.options.extend(["--times".to_string(), GROWTH_ROUNDS.to_string()]);
+            }
+            fixtures.push(fixture);
         }
         Ok(fixtures)
     }
@@ -148,7 +160,7 @@ impl FixtureArgs {
         finding: Option<&Finding>,
     ) -> Result<Fixture> {
         let mut slice = slice;
-        if let (true, Some(finding)) = (self.shrink, finding) {
+        if let (true, Some(finding)) = (self.shrink, finding.filter(|finding| !finding.events.is_empty())) {
             // Where the slice by itself does not do it, something else in the session matters: look for it in all.
             slice = match self.shrunk(&slice, finding)? {
                 Some(smaller) => smaller,

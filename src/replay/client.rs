@@ -44,6 +44,9 @@ pub(super) struct Player<'a> {
     pub(super) answered: HashSet<Use>,
     pub(super) sent: HashSet<Use>,
     pub(super) cancelled: HashSet<Use>,
+    pub(super) sent_in_order: Vec<Use>,
+    /// How many requests had been sent when each round ended.
+    pub(super) round_ends: Vec<usize>,
     /// The recorded life behind a live id, and which use of it this is.
     pub(super) playing: HashMap<Id, (usize, u32)>,
     /// The carrier each of our requests travels on.
@@ -107,6 +110,8 @@ impl<'a> Player<'a> {
             answered: HashSet::new(),
             sent: HashSet::new(),
             cancelled: HashSet::new(),
+            sent_in_order: Vec::new(),
+            round_ends: Vec::new(),
             playing: HashMap::new(),
             carriers: HashMap::new(),
             open_asks: script.asks.clone(),
@@ -149,7 +154,8 @@ impl<'a> Player<'a> {
             }
             self.await_owed();
             if self.how.times > 1 {
-                self.count_round();
+                self.rounds.push(Round { usage: self.peer.usage(), ..Round::default() });
+                self.round_ends.push(self.sent_in_order.len());
             }
             if self.ending.is_some() {
                 break;
@@ -160,12 +166,21 @@ impl<'a> Player<'a> {
         }
         self.await_owed();
         self.settle();
+        self.count_rounds();
     }
 
-    fn count_round(&mut self) {
-        let open = self.sent.iter().filter(|id| !self.answered.contains(id) && !self.cancelled.contains(id)).count();
-        let cancelled = self.cancelled.iter().filter(|id| !self.answered.contains(id)).count();
-        self.rounds.push(Round { open: open as u64, cancelled: cancelled as u64, usage: self.peer.usage() });
+    /// What each round left behind, told when everything has had its time to be answered: what is merely slow does
+    /// not pile up.
+    fn count_rounds(&mut self) {
+        let left = |upto: usize, cancelled: bool| {
+            let uses = self.sent_in_order[..upto].iter();
+            uses.filter(|live| !self.answered.contains(*live) && self.cancelled.contains(*live) == cancelled).count()
+                as u64
+        };
+        let counts: Vec<(u64, u64)> = self.round_ends.iter().map(|end| (left(*end, false), left(*end, true))).collect();
+        for (round, (open, cancelled)) in self.rounds.iter_mut().zip(counts) {
+            (round.open, round.cancelled) = (open, cancelled);
+        }
     }
 
     fn step(&mut self, number: usize) {
@@ -279,6 +294,7 @@ impl<'a> Player<'a> {
         } else if let Some(number) = script.life_of.get(&at) {
             let live = self.use_of(&script.lives[*number]);
             self.playing.insert(live.0.clone(), (*number, live.1));
+            self.sent_in_order.push(live.clone());
             self.sent.insert(live);
         }
         let values = &self.values;

@@ -78,9 +78,14 @@ pub fn judge(run: &mut Run, options: &Options) -> Judged {
     analyzer.finish(None)
 }
 
-/// The findings that a server can be held to.
+/// The findings that a server can be held to. What is left hanging is gone when the server answers, also where the
+/// recorded client was wrong to walk away; its other slips stay in the script whatever the server does.
 pub fn of_server(judged: &Judged) -> impl Iterator<Item = &Finding> {
-    judged.findings.iter().filter(|finding| finding.fault != Blame::Client)
+    judged.findings.iter().filter(|finding| is_of_server(finding))
+}
+
+pub fn is_of_server(finding: &Finding) -> bool {
+    finding.fault != Blame::Client || finding.severity == Severity::Leak
 }
 
 pub fn met(expectation: &Expectation, judged: &Judged, rounds: &[Round]) -> Met {
