@@ -350,7 +350,8 @@ pub(super) fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = text.strip_prefix('{').unwrap_or("");
     std::iter::from_fn(move || {
         let body = rest.strip_prefix('"')?;
-        let (key, after) = body.split_once("\":")?;
+        let end = body.bytes().position(|byte| byte == b'"')?;
+        let (key, after) = (&body[..end], body[end + 1..].strip_prefix(':')?);
         let end = literal_end(after);
         let raw = &after[..end];
         rest = after[end..].strip_prefix(',').unwrap_or("");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use rpctap::event::{Happening, Side};
+use rpctap::event::{Event, Happening, Side};
 use rpctap::rpc::Id;
 
 use crate::peer;
