@@ -206,15 +206,10 @@ fn a_slow_reader_slows_the_sender_and_memory_stays_bounded() {
     let server = "dd if=/dev/zero bs=1000000 count=200 2>/dev/null | tr '\\0' 'x'; echo done >&2";
     let mut tap = Tapped::start(record(&place.store(), &["--no-samples"], &sh(server)));
     let status = format!("/proc/{}/status", tap.child.id());
-    let written = || {
-        let (_, events) = last(&place.store());
-        events.len()
-    };
     wait_until("a recording has begun", || {
         place.store().exists()
             && rpctap::store::Store::open_readonly(&place.store()).is_ok_and(|store| store.find_session("last").is_ok())
     });
-    let _ = written();
     let peak = || -> u64 {
         let text = std::fs::read_to_string(&status).unwrap_or_default();
         let line = text.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or("VmHWM: 0");
@@ -267,8 +262,11 @@ fn the_process_is_looked_at_unless_told_otherwise() {
         if wanted {
             wait_until("a sample is recorded", || {
                 let is_sample = |what: &What| matches!(what, What::Happening(Happening::Sample(s)) if s.processes == 2);
-                let (_, events) = last(&place.store());
-                events.iter().any(|event| is_sample(&event.what))
+                // The store may not be there yet.
+                rpctap::store::Store::open_readonly(&place.store()).is_ok_and(|store| {
+                    let number = store.find_session("last").map(|found| found.number());
+                    number.is_ok_and(|number| events(&store, number).iter().any(|event| is_sample(&event.what)))
+                })
             });
         }
         tap.end();
