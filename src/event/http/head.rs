@@ -21,7 +21,7 @@ pub(super) struct RequestHead {
     pub(super) connection: u64,
     pub(super) kind: BodyKind,
     pub(super) coding: Option<String>,
-    /// Says which version of MCP it speaks: then it is no `initialize`.
+    /// Speaks a version of MCP that knows no `initialize`, or names another method in its head.
     pub(super) versioned: bool,
     /// `GET` that would like an event stream.
     pub(super) asks_events: bool,
@@ -38,6 +38,9 @@ pub(super) enum BodyKind {
     Unsaid,
     Other,
 }
+
+/// Versions are dates, and compare as text.
+const FIRST_WITHOUT_INITIALIZE: &str = "2026-07-28";
 
 /// A longer value of a field is cut: heads are for people.
 const LONGEST_VALUE_BYTES: usize = 2048;
@@ -68,7 +71,11 @@ pub(super) fn kept(secrets: &Secrets, fields: Fields<'_>) -> Vec<(String, String
 }
 
 fn cut(value: &str) -> &str {
-    &value[..value.floor_char_boundary(LONGEST_VALUE_BYTES)]
+    let mut end = value.len().min(LONGEST_VALUE_BYTES);
+    while !value.is_char_boundary(end) {
+        end -= 1;
+    }
+    &value[..end]
 }
 
 impl BodyKind {
@@ -121,7 +128,8 @@ impl RequestHead {
             connection,
             kind: BodyKind::of(fields),
             coding: value(fields, "content-encoding").map(str::to_string),
-            versioned: value(fields, "mcp-protocol-version").is_some() || value(fields, "mcp-method").is_some(),
+            versioned: value(fields, "mcp-protocol-version").is_some_and(|version| version >= FIRST_WITHOUT_INITIALIZE)
+                || value(fields, "mcp-method").is_some_and(|method| method != "initialize"),
             asks_events: method == "GET" && accepts_events,
             upgrades: value(fields, "upgrade").is_some_and(|upgrade| upgrade.eq_ignore_ascii_case("websocket")),
             last_event_id: value(fields, "last-event-id").map(|id| cut(id).to_string()),

@@ -138,7 +138,7 @@ fn a_session_is_known_by_the_id_its_server_gave() {
     desk.ask(1, "POST", "/mcp", &[JSON, WANTS], &initialize(0));
     desk.head(1, 200, &[EVENTS, SESSION]).say(1, &format!("event: message\ndata: {}\n\n", result(0))).done(1);
     // Another client, at the same time, on the same machine.
-    desk.ask(2, "POST", "/mcp", &[JSON, WANTS], &initialize(0));
+    desk.ask(2, "POST", "/mcp", &[JSON, WANTS, ("Mcp-Protocol-Version", "2025-11-25")], &initialize(0));
     desk.answer(2, 200, &[JSON, ("mcp-session-id", "other")], &result(0));
     // The call on one connection, its cancel on another, the answer to a server's request on a third.
     desk.ask(3, "POST", "/mcp", &[JSON, SESSION], &call(1)).head(3, 200, &[EVENTS]);

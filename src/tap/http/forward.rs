@@ -65,7 +65,7 @@ pub(super) async fn forward(
     let number = forwarder.carriers.fetch_add(1, Ordering::Relaxed);
     let carrier = Carrier::new(number, forwarder.notes.clone(), line.ground.clone(), forwarder.cut.clone());
     let carrier = Arc::new(carrier);
-    carrier.request(&line.client, line.number, request.method().as_str(), &target_of(request.uri()), request.headers());
+    carrier.request(&line.client, line.number, request.method().as_str(), target_of(request.uri()), request.headers());
     if line.ground.is_ambiguous(place) {
         return refuse(&carrier, 400, "the request says in two ways how long it is");
     }
