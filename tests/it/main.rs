@@ -1,5 +1,7 @@
 //! Tests in which a process or a socket is involved, in one binary. One sentence per module on what belongs there.
 
+/// `analyze` and `chart` as a user or a pipeline runs them.
+mod analyze;
 /// The doors between the rooms: who may use whom, and which packages stand where.
 mod doors;
 
