@@ -4,29 +4,15 @@ use crate::event::{Micros, Side};
 use crate::protocol::{Dialect, Role, software::Named};
 use crate::rpc::{Id, Kind, Mark as Place, Message, Oddity};
 
-use super::fact::{CancelOf, Cause, Exchange, Fact, Mark, Slip, SlipKind};
+use super::ends::CancelOf;
+use super::fact::{Cause, Exchange, Fact, Mark, Slip, SlipKind};
 use super::fold::Fold;
 use super::ids::Closed;
 use super::pending::{Open, Slot};
 use super::{Cancel, CancelEnd, CancelTarget, Outcome};
 
-/// JSON-RPC: the message could not be read, or was no request.
-const NOT_A_REQUEST: [f64; 2] = [-32700.0, -32600.0];
 /// LSP and ACP: the request was cancelled.
 pub const REQUEST_CANCELLED: i64 = -32800;
-
-/// Answers kept for requests of the same moment. One batch of a log with a coarse clock is seldom longer.
-const MOST_EARLY: usize = 1024;
-
-/// An answer to nothing seen so far. Logs with coarse or merged clocks may put it before its request, at the same
-/// time: only when time moves on does it belong to nothing.
-#[derive(Debug)]
-pub struct Early {
-    asker: Side,
-    id: Id,
-    message: Message,
-    slip: Slip,
-}
 
 impl Fold {
     pub(super) fn answer(&mut self, from: Side, message: &Message, carrier: Option<u64>, facts: &mut Vec<Fact>) {
@@ -68,7 +54,7 @@ impl Fold {
     }
 
     /// Streaming methods (A2A) are answered until their stream says that it is over.
-    fn goes_on(&mut self, asker: Side, slot: Slot, message: &Message, facts: &mut Vec<Fact>) -> bool {
+    pub(super) fn goes_on(&mut self, asker: Side, slot: Slot, message: &Message, facts: &mut Vec<Fact>) -> bool {
         let now = self.now;
         let Some(open) = self.pending[asker as usize].get_mut(slot) else { return false };
         if open.role != Role::StreamCall || message.kind == Kind::Error {
@@ -84,7 +70,7 @@ impl Fold {
         !last
     }
 
-    fn settle_answer(&mut self, asker: Side, slot: Slot, message: &Message, facts: &mut Vec<Fact>) {
+    pub(super) fn settle_answer(&mut self, asker: Side, slot: Slot, message: &Message, facts: &mut Vec<Fact>) {
         let Some(open) = self.pending[asker as usize].remove(slot) else { return };
         let dialect = self.dialect_of(&open);
         let code = message.marks.number(Place::ErrorCode).map(|code| code as i64);
@@ -246,145 +232,6 @@ impl Fold {
                 let version = message.marks.text(version).unwrap_or_default();
                 self.servers = Some(Named { name: name.to_string(), version: version.to_string() });
             }
-        }
-    }
-
-    fn answer_without_id(&mut self, from: Side, message: &Message, carrier: Option<u64>, facts: &mut Vec<Fact>) {
-        let asker = from.other();
-        self.carrier_answered(carrier);
-        let invalid = |code: Option<f64>| code.is_some_and(|code| NOT_A_REQUEST.contains(&code));
-        if let Some(about) = self.unreadable[asker as usize].take()
-            && message.kind == Kind::Error
-        {
-            // It answers what could not be read; a request with an impossible id is over with it.
-            let broken = self.pending[asker as usize]
-                .iter()
-                .find(|open| open.seq == about.seq && matches!(open.id, Id::Invalid(_) | Id::Null));
-            if let Some(id) = broken.map(|open| open.id.clone())
-                && let Some(slot) = self.pending[asker as usize].newest(&id)
-            {
-                self.settle_answer(asker, slot, message, facts);
-            }
-            return;
-        }
-        // On HTTP the connection tells which request an error without an id belongs to.
-        if let Some(slot) = self.only_request_on(carrier, asker) {
-            self.slip(facts, SlipKind::ErrorWithoutId, from, None, String::new());
-            return self.settle_answer(asker, slot, message, facts);
-        }
-        let code = message.marks.number(Place::ErrorCode);
-        let after_notification = self.last_notification[asker as usize]
-            .as_ref()
-            .filter(|(mark, _)| self.last_message[asker as usize].is_some_and(|last| last.seq == mark.seq));
-        let missed = self.may_have_missed(asker);
-        match after_notification {
-            Some((mark, name)) if !invalid(code) => facts.push(Fact::Slip(Slip {
-                kind: SlipKind::ReplyToNotification,
-                by: from,
-                seq: self.now.seq,
-                at: self.now.at,
-                dialect: self.spoken.dialect,
-                method: Some(name.clone()),
-                tool: None,
-                subject: name.to_string(),
-                also: vec![mark.seq],
-                on_http: carrier.is_some(),
-                doubtful: missed,
-            })),
-            _ => self.slip(facts, SlipKind::ErrorWithoutId, from, None, String::new()),
-        }
-    }
-
-    fn answer_to_nothing(
-        &mut self,
-        from: Side,
-        id: &Id,
-        message: &Message,
-        carrier: Option<u64>,
-        facts: &mut Vec<Fact>,
-    ) {
-        let asker = from.other();
-        let redelivered = self.carrier_resumes(carrier);
-        let closed = self.recent[asker as usize].find(id).cloned();
-        let used = closed.is_some() || self.used[asker as usize].contains(id);
-        self.carrier_answered(carrier);
-        if used && redelivered {
-            return;
-        }
-        let mut slip = Slip {
-            kind: SlipKind::ResponseUnknown,
-            by: from,
-            seq: self.now.seq,
-            at: self.now.at,
-            dialect: self.spoken.dialect,
-            method: None,
-            tool: None,
-            subject: id.to_string(),
-            also: Vec::new(),
-            on_http: carrier.is_some(),
-            doubtful: false,
-        };
-        if used {
-            slip.kind = SlipKind::DuplicateResponse;
-            if let Some(closed) = closed {
-                if closed.many_answers {
-                    slip.kind = SlipKind::StreamAfterFinal;
-                }
-                slip.method = Some(closed.method);
-                slip.tool = closed.tool;
-                slip.also = vec![closed.seq, closed.closed_seq];
-            }
-            // After a gap the id may have been asked again unseen.
-            slip.doubtful = self.gap[asker as usize].is_some() && !self.spoken.dialect.ids_are_used_up();
-            return self.keep_early(Early { asker, id: id.clone(), message: message.clone(), slip }, facts);
-        }
-        if asker == Side::Server && self.spoken.dialect.is_modern_mcp() && !self.spoken.shook_hands {
-            slip.kind = SlipKind::WrongDirection;
-        }
-        slip.doubtful = self.gap[asker as usize].is_some() || self.could_be_from_before(asker, id);
-        self.keep_early(Early { asker, id: id.clone(), message: message.clone(), slip }, facts);
-    }
-
-    fn keep_early(&mut self, early: Early, facts: &mut Vec<Fact>) {
-        if self.early.len() < MOST_EARLY {
-            self.early.push(early);
-        } else {
-            facts.push(Fact::Slip(early.slip));
-        }
-    }
-
-    /// Time has moved on: what came early belonged to nothing.
-    pub(super) fn give_up_on_early(&mut self, now: Micros, facts: &mut Vec<Fact>) {
-        let mut kept = Vec::new();
-        for early in std::mem::take(&mut self.early) {
-            if early.slip.at < now {
-                facts.push(Fact::Slip(early.slip));
-            } else {
-                kept.push(early);
-            }
-        }
-        self.early = kept;
-    }
-
-    /// A request whose answer stands before it, at the same time.
-    pub(super) fn answer_from_before(&mut self, asker: Side, slot: Slot, facts: &mut Vec<Fact>) {
-        let Some(id) = self.pending[asker as usize].get(slot).map(|open| open.id.clone()) else { return };
-        let Some(place) = self.early.iter().position(|early| early.asker == asker && early.id == id) else { return };
-        let early = self.early.swap_remove(place);
-        if !self.goes_on(asker, slot, &early.message, facts) {
-            self.settle_answer(asker, slot, &early.message, facts);
-        }
-    }
-
-    /// The request may have been sent before the recording began.
-    pub(super) fn could_be_from_before(&self, asker: Side, id: &Id) -> bool {
-        if !self.may_have_begun_late() {
-            return false;
-        }
-        let early = self.first.is_some_and(|first| self.now.at - first.at <= self.deadline()) || !self.knows.times;
-        match (id, self.used[asker as usize].least) {
-            (Id::Int(int), Some(least)) => *int < least,
-            _ => early,
         }
     }
 

@@ -51,7 +51,7 @@ pub struct Fold {
     pub(super) tasks: Tasks,
     pub(super) turns: Map<Box<str>, (Side, u32, u64)>,
     pub chains: Chains,
-    pub(super) early: Vec<super::answering::Early>,
+    pub(super) early: Vec<super::strays::Early>,
     pub series: Series,
     pub clients: Option<Named>,
     pub servers: Option<Named>,

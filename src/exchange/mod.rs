@@ -10,6 +10,7 @@ mod asking;
 mod cancelling;
 mod carriers;
 mod ending;
+pub mod ends;
 pub mod fact;
 pub mod fold;
 pub mod gauge;
@@ -24,13 +25,13 @@ mod pending;
 mod progress;
 pub mod series;
 pub mod statistics;
+mod strays;
+mod subscriptions;
 mod tasks;
 pub mod trend;
 
-pub use fact::{
-    Cancel, CancelEnd, CancelOf, CancelTarget, Cause, Exchange, Fact, Mark, MovedOn, Sign, Slip, SlipKind, Stream,
-    StreamEnd, Task, TaskEnd, Token, TokenEnd,
-};
+pub use ends::{CancelEnd, CancelOf, CancelTarget, StreamEnd, TaskEnd, TokenEnd};
+pub use fact::{Cancel, Cause, Exchange, Fact, Mark, MovedOn, Sign, Slip, SlipKind, Stream, Task, Token};
 pub use fold::Fold;
 pub use latency::Latency;
 pub use limits::{CancelPolicy, Limits};

@@ -4,7 +4,8 @@ use crate::event::{Micros, Party, Side};
 use crate::protocol::{Dialect, Role};
 use crate::rpc::Id;
 
-use super::fact::{CancelOf, Mark};
+use super::ends::CancelOf;
+use super::fact::Mark;
 use super::hash::Map;
 
 /// Among requests that are open under one id, at most so many are looked through for the right one.

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use crate::event::{Micros, Side};
 use crate::protocol::{Dialect, Role};
-use crate::rpc::{Id, Kind, Mark as Place, Message, Name};
+use crate::rpc::{Kind, Mark as Place, Message, Name};
 
 use super::fact::{Fact, Mark, Slip, SlipKind};
 use super::fold::Fold;
@@ -393,37 +393,6 @@ impl Fold {
         {
             open.after_cancel.push(now.seq);
         }
-    }
-
-    /// MCP 2026-07-28: the subscription stands.
-    pub(super) fn listen_acknowledged(&mut self, from: Side, message: &Message, facts: &mut Vec<Fact>) {
-        self.subscription(from, message, true, facts);
-    }
-
-    pub(super) fn subscription_notice(&mut self, from: Side, message: &Message, facts: &mut Vec<Fact>) {
-        self.subscription(from, message, false, facts);
-    }
-
-    fn subscription(&mut self, from: Side, message: &Message, acknowledges: bool, facts: &mut Vec<Fact>) {
-        let Some(raw) = message.marks.raw(Place::ParamSubscription) else { return };
-        let asker = from.other();
-        let id = Id::from_raw(raw);
-        let missed = self.may_have_missed(asker);
-        let pending = &mut self.pending[asker as usize];
-        let strict = pending.newest(&id.canonical());
-        let slot = strict.or_else(|| pending.find_loosely(&id, None).map(|(slot, _)| slot));
-        let kind = match slot.and_then(|slot| pending.get_mut(slot)).filter(|open| open.role == Role::Listen) {
-            None if missed => return,
-            None => SlipKind::SubscriptionUnknown,
-            Some(_) if strict.is_none() => SlipKind::IdTypeMismatch,
-            Some(open) if acknowledges => {
-                open.acknowledged = true;
-                return;
-            }
-            Some(open) if !open.acknowledged => SlipKind::SubscriptionBeforeAcknowledged,
-            Some(_) => return,
-        };
-        self.slip(facts, kind, from, message.method.clone(), raw.to_string());
     }
 
     fn task_slip(&self, facts: &mut Vec<Fact>, kind: SlipKind, by: Side, name: &str) {
