@@ -217,7 +217,7 @@ fn make(file: &Path, messages: u64) -> io::Result<()> {
     let mut id = 0u64;
     let mut micros = 1_794_962_996_000_000u64;
     writeln!(out, "{{\"ts\": {}.000000, \"dir\": \"meta\", \"event\": \"start\"}}", micros / 1_000_000)?;
-    let mut line = |out: &mut BufWriter<File>, micros: u64, dir: &str, body: &str| -> io::Result<()> {
+    let line = |out: &mut BufWriter<File>, micros: u64, dir: &str, body: &str| -> io::Result<()> {
         let raw = serde_json::to_string(&format!("{body}\n"))?;
         writeln!(
             out,

@@ -80,6 +80,15 @@ impl Input {
             }
             _ => (Box::new(again), false),
         };
+        // Windows shells write what they are told to keep as UTF-16.
+        let mut mark = Vec::with_capacity(2);
+        let mut reader = reader;
+        let marked = fill(&mut reader, &mut mark, 2);
+        let reader: Box<dyn Read + Send> = match mark.as_slice() {
+            [0xff, 0xfe] => Box::new(Utf16::new(reader, u16::from_le_bytes)),
+            [0xfe, 0xff] => Box::new(Utf16::new(reader, u16::from_be_bytes)),
+            _ => Box::new(io::Cursor::new(mark.clone()).chain(reader)),
+        };
         let mut input = Input {
             name: name.to_string(),
             reader,
@@ -94,7 +103,7 @@ impl Input {
             broken: Broken::default(),
         };
         let mut head = Vec::new();
-        if let Err(cause) = fill(&mut input.reader, &mut head, HEAD_BYTES) {
+        if let Err(cause) = marked.and_then(|()| fill(&mut input.reader, &mut head, HEAD_BYTES)) {
             if head.is_empty() {
                 return Err(Error::new(format!("reading {name}: {cause}")));
             }
@@ -204,6 +213,63 @@ impl Read for Counting {
     }
 }
 
+/// UTF-16 → UTF-8, a block at a time.
+struct Utf16 {
+    reader: Box<dyn Read + Send>,
+    unit: fn([u8; 2]) -> u16,
+    /// Bytes and a first half of a pair that wait for the next block.
+    odd: Vec<u8>,
+    high: Option<u16>,
+    ready: Vec<u8>,
+    given: usize,
+}
+
+impl Utf16 {
+    fn new(reader: Box<dyn Read + Send>, unit: fn([u8; 2]) -> u16) -> Utf16 {
+        Utf16 { reader, unit, odd: Vec::new(), high: None, ready: Vec::new(), given: 0 }
+    }
+
+    /// Makes more text ready; `false` at the end.
+    fn more(&mut self) -> io::Result<bool> {
+        let mut part = [0u8; 16 * 1024];
+        let len = self.reader.read(&mut part)?;
+        self.odd.extend_from_slice(&part[..len]);
+        let pairs = self.odd.len() / 2;
+        let units: Vec<u16> = self
+            .high
+            .take()
+            .into_iter()
+            .chain(self.odd.chunks_exact(2).map(|two| (self.unit)([two[0], two[1]])))
+            .collect();
+        self.odd.drain(..pairs * 2);
+        let mut units = &units[..];
+        if len > 0
+            && let [head @ .., last @ 0xd800..=0xdbff] = units
+        {
+            self.high = Some(*last);
+            units = head;
+        }
+        self.ready.clear();
+        self.given = 0;
+        self.ready.extend_from_slice(String::from_utf16_lossy(units).as_bytes());
+        Ok(len > 0)
+    }
+}
+
+impl Read for Utf16 {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.given == self.ready.len() {
+            if !self.more()? && self.ready.is_empty() {
+                return Ok(0);
+            }
+        }
+        let len = into.len().min(self.ready.len() - self.given);
+        into[..len].copy_from_slice(&self.ready[self.given..self.given + len]);
+        self.given += len;
+        Ok(len)
+    }
+}
+
 /// Reads until `into` has `len` bytes or the input ends; keeps what came before an error.
 fn fill(reader: &mut dyn Read, into: &mut Vec<u8>, len: usize) -> io::Result<()> {
     let mut part = [0u8; 8 * 1024];
@@ -289,6 +355,20 @@ mod tests {
             assert_eq!(all_of(input), (plain.clone(), None));
         }
         assert_eq!(all_of(input_of(Vec::new())), (Vec::new(), None));
+    }
+
+    #[test]
+    fn utf_16_is_read_as_what_it_says() {
+        let text = "{\"a\":\"ü😀€\"}\r\n".repeat(5_000);
+        let units: Vec<u16> = text.encode_utf16().collect();
+        let little = [vec![0xff, 0xfe], units.iter().flat_map(|unit| unit.to_le_bytes()).collect()].concat();
+        let big = [vec![0xfe, 0xff], units.iter().flat_map(|unit| unit.to_be_bytes()).collect()].concat();
+        for bytes in [little.clone(), big, gzip(&little)] {
+            assert_eq!(all_of(input_of(bytes)), (text.clone().into_bytes(), None));
+        }
+        let lone = [&[0xff, 0xfe][..], &[b'x', 0, 0x3d, 0xd8, 7]].concat();
+        assert_eq!(all_of(input_of(lone)).0, "x\u{fffd}".as_bytes());
+        assert_eq!(all_of(input_of(vec![0xff])).0, [0xff]);
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl Importer for Strace {
         let mut state = State::default();
         while let Some(line) = lines.next_line() {
             let text = String::from_utf8_lossy(line.text);
-            if text.trim().is_empty() {
+            if text.trim().is_empty() || is_talk(&text) {
                 continue;
             }
             let Some(parts) = split(&text) else {
@@ -234,6 +234,12 @@ impl State {
         }
         scribe.happening(at, None, exited, reading.sink);
     }
+}
+
+/// What strace says of itself: `strace: Process 12 attached with 3 threads`, `Process 12 detached`.
+fn is_talk(line: &str) -> bool {
+    let of_process = line.starts_with("Process ") || line.contains("] Process ");
+    line.starts_with("strace: ") || of_process && (line.contains(" attached") || line.contains(" detached"))
 }
 
 /// Takes `[pid 123]` or `123`, and the time, off the front.

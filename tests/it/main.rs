@@ -11,6 +11,8 @@ mod faults;
 /// Fixtures cut from real servers: they fail on the server with the bug and pass on the mended one.
 #[cfg(target_os = "linux")]
 mod fixtures;
+/// Logs through `rpctap import`: kept once, in any packing, refused in one line.
+mod imports;
 /// kill -9 at random points: what was committed is there, whole and in order.
 #[cfg(target_os = "linux")]
 mod kills;
