@@ -163,7 +163,7 @@
   const sessionColumns = [
     { title: 'session', value: (row) => (row.number === null ? '' : row.number + ' ') + row.name },
     { title: 'server', value: (row) => row.server ? row.server.name + ' ' + (row.server.version || '') : '' },
-    { title: 'started', value: (row) => row.started_at || '' },
+    { title: 'started', value: (row) => (row.started_at || '').replace('T', ' ').replace(/\.\d+Z$/, '') },
     { title: 'protocol', value: (row) => row.protocol.name + ' ' + (row.protocol.version || '') },
     { title: 'requests', numeric: true, value: (row) => row.requests },
     { title: 'hanging', numeric: true, bad: true, value: (row) => row.orphaned_requests },
