@@ -296,29 +296,31 @@ fn gigabyte(folder: &Path) {
         let (mut whole, mut peak) = (0.0, None);
         for round in 0..5 {
             let start = Instant::now();
-            let mut running = way.start(folder, "serve-big");
+            let Running { mut child, stdin, mut stdout, kept } = way.start(folder, "serve-big");
+            // The relay's first `cat` would wait for it.
+            drop(stdin);
             let mut byte = [0];
-            running.stdout.read_exact(&mut byte).expect("a first byte");
+            stdout.read_exact(&mut byte).expect("a first byte");
             first.push(start.elapsed().as_secs_f64() * 1e3);
             if round > 0 {
                 // Only the first byte was wanted.
-                let _ = running.child.kill();
-                let _ = running.child.wait();
+                let _ = child.kill();
+                let _ = child.wait();
                 continue;
             }
-            let status = format!("/proc/{}/status", running.child.id());
+            let status = format!("/proc/{}/status", child.id());
             let mut chunk = vec![0; 1 << 20];
-            while running.stdout.read(&mut chunk).is_ok_and(|len| len > 0) {
+            while stdout.read(&mut chunk).is_ok_and(|len| len > 0) {
                 peak = peak.max(high_water(&status));
             }
             whole = start.elapsed().as_secs_f64();
-            while running.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            while child.try_wait().is_ok_and(|ended| ended.is_none()) {
                 peak = peak.max(high_water(&status));
                 std::thread::sleep(Duration::from_millis(5));
             }
             if way == Way::Rpctap {
                 let drained = start.elapsed().as_secs_f64();
-                let size = std::fs::metadata(running.kept.with_extension("db")).map_or(0, |found| found.len());
+                let size = std::fs::metadata(kept.with_extension("db")).map_or(0, |found| found.len());
                 println!("  (recorded: all on disk after {drained:.1} s, {} MiB)", size >> 20);
             }
         }
