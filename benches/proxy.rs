@@ -160,14 +160,41 @@ fn rate(address: SocketAddr) -> f64 {
     trips as f64 / begin.elapsed().as_secs_f64()
 }
 
+/// Undoes the chunks, which need not end where events do.
+struct Chunked {
+    line: BufReader<TcpStream>,
+    left: usize,
+}
+
+impl Read for Chunked {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        while self.left == 0 {
+            let mut size = String::new();
+            if self.line.read_line(&mut size)? == 0 {
+                return Ok(0);
+            }
+            match usize::from_str_radix(size.trim(), 16) {
+                Ok(0) => return Ok(0),
+                Ok(size) => self.left = size,
+                // The line end behind the last chunk.
+                Err(_) => {}
+            }
+        }
+        let room = into.len().min(self.left);
+        let read = self.line.read(&mut into[..room])?;
+        self.left -= read;
+        Ok(read)
+    }
+}
+
 /// Opens an event stream; the lines of its events follow.
-fn open_stream(address: SocketAddr, target: &str) -> BufReader<TcpStream> {
+fn open_stream(address: SocketAddr, target: &str) -> BufReader<Chunked> {
     let mut line = connect(address);
     line.get_mut()
         .write_all(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nMcp-Session-Id: 4b1d0d9e\r\n\r\n").as_bytes())
         .expect("a request");
     read_head(&mut line).expect("an answer");
-    line
+    BufReader::new(Chunked { line, left: 0 })
 }
 
 fn events_per_second(address: SocketAddr) -> f64 {
