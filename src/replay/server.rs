@@ -76,6 +76,11 @@ pub struct Stage {
     /// Answers that were owed after a cancel and have been said, by life.
     said: HashSet<usize>,
     client_notices: HashMap<String, Vec<usize>>,
+    /// How many notifications of each method have been played, which is where to look for the next.
+    notices_played: HashMap<String, usize>,
+    /// Recorded lives of the client's requests by progress token and by id, as written.
+    by_token: HashMap<String, usize>,
+    by_id: HashMap<String, usize>,
     answer_of: HashMap<usize, usize>,
     notes: Vec<String>,
 }
@@ -96,6 +101,9 @@ impl Stage {
             asked: HashMap::new(),
             said: HashSet::new(),
             client_notices: HashMap::new(),
+            notices_played: HashMap::new(),
+            by_token: HashMap::new(),
+            by_id: HashMap::new(),
             answer_of: script.answer_of.clone(),
             notes: Vec::new(),
             matching,
@@ -114,6 +122,13 @@ impl Stage {
         let lines = &script.recording.lines;
         let role = |line: &Line| protocol(script.dialect).role(line.message.method());
         let mut tokens: HashMap<&str, usize> = HashMap::new();
+        for (number, life) in script.lives.iter().enumerate().filter(|(_, life)| life.asked_by == Side::Client) {
+            self.by_id.insert(life.id.to_raw(), number);
+            let marks = &lines[life.asked].message.marks;
+            for mark in [Mark::RequestProgressToken, Mark::WorkDoneToken] {
+                self.by_token.extend(marks.raw(mark).map(|token| (token.to_string(), number)));
+            }
+        }
         let mut last_client = None;
         let mut answers: Vec<usize> = Vec::new();
         for (at, line) in lines.iter().enumerate() {
@@ -271,12 +286,10 @@ impl Stage {
             }
             return;
         }
-        // The first of this method that has not been played.
-        let played = &self.played;
-        let next = self
-            .client_notices
-            .get(line.message.method())
-            .and_then(|lines| lines.iter().find(|at| !played.contains(at)));
+        // The next of this method.
+        let nth = self.notices_played.entry(line.message.method().to_string()).or_default();
+        let next = self.client_notices.get(line.message.method()).and_then(|lines| lines.get(*nth));
+        *nth += 1;
         if let Some(at) = next.copied() {
             self.play(at, now, None);
         }
@@ -373,11 +386,8 @@ impl Stage {
         let marks = &line.message.marks;
         let token = marks.raw(Mark::ProgressToken).or_else(|| marks.raw(Mark::Token));
         if let Some(token) = token {
-            let asker = self.live.iter().find(|(life, _)| {
-                let marks = &self.script.line(self.script.lives[**life].asked).message.marks;
-                [Mark::RequestProgressToken, Mark::WorkDoneToken].iter().any(|mark| marks.raw(*mark) == Some(token))
-            });
-            if let Some((_, (id, live_token))) = asker {
+            let asker = self.by_token.get(token).and_then(|life| self.live.get(life));
+            if let Some((id, live_token)) = asker {
                 // A client that asks for no progress gets none.
                 let live_token = live_token.clone()?;
                 about = Some(id.clone());
@@ -388,8 +398,8 @@ impl Stage {
             }
         }
         if let Some(subscription) = marks.raw(Mark::ParamSubscription) {
-            let listen = self.live.iter().find(|(life, _)| self.script.lives[**life].id.to_raw() == subscription);
-            if let Some((_, (id, _))) = listen {
+            let listen = self.by_id.get(subscription).and_then(|life| self.live.get(life));
+            if let Some((id, _)) = listen {
                 let raw = id.to_raw();
                 about = Some(id.clone());
                 let place = ["params", "_meta", "io.modelcontextprotocol/subscriptionId"];
