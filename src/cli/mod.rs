@@ -20,6 +20,7 @@ pub mod proxy;
 pub mod record;
 pub mod recording;
 pub mod replay;
+mod replayed;
 pub mod revive;
 pub mod rules;
 pub mod sessions;

@@ -209,3 +209,63 @@ fn an_import_is_redacted_too() {
     }
     assert!(String::from_utf8_lossy(&output(&["export", "last"], &place)).contains("auth/login"));
 }
+
+/// A process that tells on stderr where it listens.
+struct Listening(std::process::Child, String);
+
+impl Listening {
+    fn start(args: &[&str]) -> Listening {
+        use std::io::BufRead;
+        let mut child = rpctap().args(args).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut stderr = std::io::BufReader::new(child.stderr.take().expect("stderr"));
+        let mut line = String::new();
+        stderr.read_line(&mut line).expect("a line");
+        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+        let url = line.split_whitespace().find(|word| word.starts_with("http://")).expect("an address");
+        let url = url.trim_end_matches('/').to_string();
+        Listening(child, url)
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // SAFETY: signals a child of ours that has not been waited for.
+        unsafe { libc::kill(self.0.id() as i32, libc::SIGTERM) };
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn what_passes_a_proxy_is_redacted_too() {
+    let place = Place::new();
+    let s = SECRETS;
+    let talk = format!(
+        r#"// rpctap recording: through a proxy
+0ms   -> {{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":"2025-06-18","capabilities":{{}}}}}}
+5ms   <- {{"jsonrpc":"2.0","id":0,"result":{{"protocolVersion":"2025-06-18","capabilities":{{}}}}}}
+6ms   -> {{"jsonrpc":"2.0","method":"notifications/initialized"}}
+10ms  -> {{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"login","arguments":{{"password":"{}"}}}}}}
+12ms  <- {{"jsonrpc":"2.0","id":1,"result":{{"content":[{{"type":"text","text":"{} of /home/{}/x"}}]}}}}
+"#,
+        s[0], s[4], s[37]
+    );
+    let recording = place.folder.path().join("talk.txt");
+    std::fs::write(&recording, talk).expect("written");
+    let recording = recording.to_str().expect("a path");
+    let server = Listening::start(&["replay", "server", recording, "--listen", "127.0.0.1:0"]);
+    let store = place.store();
+    let store = store.to_str().expect("a path");
+    let proxy =
+        Listening::start(&["proxy", "--redact", "--store", store, "--listen", "127.0.0.1:0", "--upstream", &server.1]);
+    let (bearer, cookie) = (format!("Authorization: Bearer {}", s[15]), format!("Cookie: sid={}", s[17]));
+    let url = proxy.1.as_str();
+    output(
+        &["replay", "client", recording, "--pace", "instant", "--url", url, "--header", &bearer, "--header", &cookie],
+        &place,
+    );
+    drop(proxy);
+    nothing_on_disk(place.folder.path(), "after the proxy");
+    let printed = output(&["export", "last"], &place);
+    assert_eq!(seen(&printed), Vec::<&str>::new(), "{}", String::from_utf8_lossy(&printed));
+    assert!(String::from_utf8_lossy(&printed).contains("tools/call"), "it was recorded");
+}

@@ -11,6 +11,7 @@
 pub mod keys;
 pub mod shapes;
 mod sink;
+mod tokens;
 mod veil;
 mod walk;
 
