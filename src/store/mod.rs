@@ -42,7 +42,7 @@ const PAGE_BYTES: u32 = 8_192;
 
 /// How far the write-ahead log may grow before it is folded in: seldom enough that a flood of messages does not
 /// wait for the disk at each commit.
-const CHECKPOINT_PAGES: u32 = 4_096;
+const CHECKPOINT_PAGES: u32 = 8_192;
 
 /// A file of recordings.
 pub struct Store {

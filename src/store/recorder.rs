@@ -26,7 +26,7 @@ const GATHER: Duration = Duration::from_millis(40);
 
 /// How far the recorder stands back when a core is short: those who forward come first.
 #[cfg(target_os = "linux")]
-const STANDS_BACK: i32 = 5;
+const STANDS_BACK: i32 = 2;
 
 /// How long an idle recorder sleeps; news wake it.
 const IDLE: Duration = Duration::from_secs(60);
