@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
@@ -117,41 +117,134 @@ impl Body for RequestBody {
     }
 }
 
+/// A chunk up to this length waits for its neighbours, if they have come already.
+const SMALL_BYTES: usize = 4 * 1024;
+
+/// So much is sent at once at most.
+const GATHERED_BYTES: usize = 16 * 1024;
+
 /// What goes back to the client.
 pub(super) enum ResponseBody {
-    Upstream {
-        incoming: Incoming,
-        carrier: Arc<Carrier>,
-        lease: Option<Lease<RequestBody>>,
-    },
+    Upstream(Relay),
     /// Our own words.
     Own(Option<Bytes>),
 }
 
+/// The body of upstream's response. A server may send many small events in one go; hyper hands them over one by one
+/// and writes each with a system call of its own. So the task yields once after a small chunk: what upstream's
+/// connection holds already comes along, what has not come is not waited for.
+pub(super) struct Relay {
+    incoming: Incoming,
+    carrier: Arc<Carrier>,
+    lease: Option<Lease<RequestBody>>,
+    gathered: BytesMut,
+    /// The others have had their turn since the last chunk.
+    yielded: bool,
+    /// What came behind the gathered chunks and is no chunk.
+    next: Option<Option<Result<Frame<Bytes>, hyper::Error>>>,
+}
+
 impl ResponseBody {
     pub(super) fn new(incoming: Incoming, carrier: Arc<Carrier>, lease: Lease<RequestBody>) -> ResponseBody {
-        let mut body = ResponseBody::Upstream { incoming, carrier, lease: Some(lease) };
-        body.settle();
-        body
-    }
-
-    /// Once the body is whole: tells so, and keeps the connection for others.
-    fn settle(&mut self) {
-        if let ResponseBody::Upstream { incoming, carrier, lease } = self
-            && incoming.is_end_stream()
-        {
-            finish(carrier, lease);
-        }
+        let lease = Some(lease);
+        let mut relay = Relay { incoming, carrier, lease, gathered: BytesMut::new(), yielded: false, next: None };
+        relay.settle();
+        ResponseBody::Upstream(relay)
     }
 }
 
-fn finish(carrier: &Carrier, lease: &mut Option<Lease<RequestBody>>) {
-    carrier.done();
-    // An upload that still runs keeps its connection busy; without a lease it is cut.
-    if let Some(lease) = lease.take()
-        && carrier.request_ended()
-    {
-        lease.give_back();
+impl Relay {
+    /// Once the body is whole: tells so, and keeps the connection for others.
+    fn settle(&mut self) {
+        if self.incoming.is_end_stream() && self.gathered.is_empty() && self.next.is_none() {
+            self.finish();
+        }
+    }
+
+    fn finish(&mut self) {
+        self.carrier.done();
+        // An upload that still runs keeps its connection busy; without a lease it is cut.
+        if let Some(lease) = self.lease.take()
+            && self.carrier.request_ended()
+        {
+            lease.give_back();
+        }
+    }
+
+    fn data(&mut self, data: Bytes) -> Poll<Option<Result<Frame<Bytes>, Fail>>> {
+        self.carrier.body(Side::Server, &data);
+        self.settle();
+        Poll::Ready(Some(Ok(Frame::data(data))))
+    }
+
+    fn give_gathered(&mut self) -> Poll<Option<Result<Frame<Bytes>, Fail>>> {
+        self.yielded = false;
+        let data = self.gathered.split().freeze();
+        self.data(data)
+    }
+
+    /// Trailers, the end or a failure: what is no data.
+    fn give_last(&mut self, last: Option<Result<Frame<Bytes>, hyper::Error>>) -> Option<Result<Frame<Bytes>, Fail>> {
+        match last {
+            Some(Ok(frame)) => {
+                if let Some(trailers) = frame.trailers_ref() {
+                    self.carrier.trailers(Side::Server, trailers);
+                }
+                self.settle();
+                Some(Ok(frame))
+            }
+            Some(Err(cause)) => {
+                self.carrier.closed(Party::Server, How::Reset);
+                self.lease = None;
+                Some(Err(cause.into()))
+            }
+            None => {
+                self.finish();
+                None
+            }
+        }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Fail>>> {
+        if let Some(last) = self.next.take() {
+            return Poll::Ready(self.give_last(last));
+        }
+        loop {
+            let frame = match Pin::new(&mut self.incoming).poll_frame(context) {
+                Poll::Ready(Some(Ok(frame))) => frame.into_data(),
+                Poll::Ready(Some(Err(cause))) => return self.last(Some(Err(cause))),
+                Poll::Ready(None) => return self.last(None),
+                Poll::Pending if self.gathered.is_empty() => return Poll::Pending,
+                Poll::Pending if self.yielded => return self.give_gathered(),
+                Poll::Pending => {
+                    self.yielded = true;
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+            };
+            match frame {
+                Ok(data) if self.gathered.is_empty() && (data.len() > SMALL_BYTES || self.incoming.is_end_stream()) => {
+                    return self.data(data);
+                }
+                Ok(data) => {
+                    self.yielded = false;
+                    self.gathered.extend_from_slice(&data);
+                    if self.gathered.len() >= GATHERED_BYTES || self.incoming.is_end_stream() {
+                        return self.give_gathered();
+                    }
+                }
+                Err(other) => return self.last(Some(Ok(other))),
+            }
+        }
+    }
+
+    /// Gives what is no data, behind what was gathered.
+    fn last(&mut self, last: Option<Result<Frame<Bytes>, hyper::Error>>) -> Poll<Option<Result<Frame<Bytes>, Fail>>> {
+        if self.gathered.is_empty() {
+            return Poll::Ready(self.give_last(last));
+        }
+        self.next = Some(last);
+        self.give_gathered()
     }
 }
 
@@ -160,42 +253,25 @@ impl Body for ResponseBody {
     type Error = Fail;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Fail>>> {
-        let (incoming, carrier, lease) = match &mut *self {
-            ResponseBody::Own(words) => return Poll::Ready(words.take().map(|words| Ok(Frame::data(words)))),
-            ResponseBody::Upstream { incoming, carrier, lease } => (incoming, carrier, lease),
-        };
-        match ready!(Pin::new(incoming).poll_frame(context)) {
-            Some(Ok(frame)) => {
-                if let Some(data) = frame.data_ref() {
-                    carrier.body(Side::Server, data);
-                } else if let Some(trailers) = frame.trailers_ref() {
-                    carrier.trailers(Side::Server, trailers);
-                }
-                self.settle();
-                Poll::Ready(Some(Ok(frame)))
-            }
-            Some(Err(cause)) => {
-                carrier.closed(Party::Server, How::Reset);
-                *lease = None;
-                Poll::Ready(Some(Err(cause.into())))
-            }
-            None => {
-                finish(carrier, lease);
-                Poll::Ready(None)
-            }
+        match &mut *self {
+            ResponseBody::Own(words) => Poll::Ready(words.take().map(|words| Ok(Frame::data(words)))),
+            ResponseBody::Upstream(relay) => relay.poll(context),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
-            ResponseBody::Upstream { incoming, .. } => incoming.is_end_stream(),
+            ResponseBody::Upstream(relay) => {
+                relay.incoming.is_end_stream() && relay.gathered.is_empty() && relay.next.is_none()
+            }
             ResponseBody::Own(words) => words.is_none(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            ResponseBody::Upstream { incoming, .. } => incoming.size_hint(),
+            // Asked before anything is gathered.
+            ResponseBody::Upstream(relay) => relay.incoming.size_hint(),
             ResponseBody::Own(words) => SizeHint::with_exact(words.as_ref().map_or(0, |words| words.len() as u64)),
         }
     }
@@ -203,7 +279,7 @@ impl Body for ResponseBody {
 
 impl Drop for ResponseBody {
     fn drop(&mut self) {
-        if let ResponseBody::Upstream { carrier, .. } = self {
+        if let ResponseBody::Upstream(Relay { carrier, .. }) = self {
             // Nothing to tell if the body was whole.
             carrier.left();
         }
