@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 use super::*;
 use crate::rpc::{Id, Kind, Mark};
@@ -428,7 +429,8 @@ const SEEDS: &[&str] = &[
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    // A fixed seed: a red run is red again.
+    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
     #[test]
     fn mangled_texts_are_judged_as_serde_json_does(
@@ -437,6 +439,10 @@ proptest! {
     ) {
         let mut text = SEEDS[seed].as_bytes().to_vec();
         for (place, how, byte) in changes {
+            // Changes before this one may have taken away everything.
+            if text.is_empty() {
+                break;
+            }
             let at = place.index(text.len());
             match how {
                 0 => text[at] = byte,

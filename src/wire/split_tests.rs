@@ -1,6 +1,7 @@
 //! Any split of any bytes gives the same frames and faults, for every framer, and every byte is accounted for.
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 use super::content_length::ContentLength;
 use super::lines::Lines;
@@ -64,7 +65,8 @@ fn check<F: Framer + Default>(text: &[u8], places: &[prop::sample::Index]) -> Re
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    // A fixed seed: a red run is red again.
+    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::with_cases(1500) })]
 
     #[test]
     fn any_split_gives_the_same(text in stream(), places in prop::collection::vec(any::<prop::sample::Index>(), 0..4)) {

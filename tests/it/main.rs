@@ -37,6 +37,9 @@ mod page;
 
 /// The HTTP proxy between real sockets: faithfulness, ends, faults, refusals, real peers.
 mod proxy;
+/// The README's console blocks: what they show is what is printed.
+#[cfg(unix)]
+mod readme;
 /// Recordings of real software with known truth: everything is found, nobody is accused wrongly.
 mod recordings;
 /// Secrets that must reach neither the disk nor a report.
