@@ -45,9 +45,11 @@ fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
 }
 
 fn sentence(finding: &Finding) -> String {
-    let how = match text(finding, "how") {
-        "progress" => "its progress went on and no answer came",
-        _ => "a result came all the same, too late to have crossed the cancel",
+    let how = match (text(finding, "how"), finding.count) {
+        ("progress", 1) => "its progress went on and no answer came",
+        ("progress", _) => "their progress went on and no answer came",
+        (_, 1) => "a result came all the same, too late to have crossed the cancel",
+        _ => "results came all the same, too late to have crossed the cancels",
     };
     format!("{} cancelled, but {how}", requests_were(finding))
 }
