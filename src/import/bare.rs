@@ -275,9 +275,8 @@ fn merge(files: &mut [Frames; 2], scribe: &mut Scribe, reading: &mut Reading<'_>
             matches!(look(&frame.peek).0, Seen::Answer(id) if !asked[1 - side].contains_key(&id))
         };
         if waits(turn, &asked) {
-            if next[1 - turn].is_some() && !waits(1 - turn, &asked) {
-                turn = 1 - turn;
-            } else if next[turn].is_none() {
+            let other_may = next[1 - turn].is_some() && !waits(1 - turn, &asked);
+            if other_may || next[turn].is_none() {
                 turn = 1 - turn;
             }
         }

@@ -1,6 +1,6 @@
 //! Neovim's `lsp.log` at level debug or trace.
 //!
-//! `[DEBUG][2026-11-18 00:48:57] …/rpc.lua:347	"rpc.send"	{ id = 2, … }`: the message as a Lua table, which is put
+//! `[DEBUG][2026-11-18 00:48:57] …/rpc.lua:347 "rpc.send" { id = 2, … }`: the message as a Lua table, which is put
 //! back into JSON. A null result vanishes in a Lua table: an answer without result and error is told as `null`. The clock
 //! is local and has seconds. All language servers of one editor share the log, and nothing says which one is meant.
 

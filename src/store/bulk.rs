@@ -139,8 +139,10 @@ fn prepare(path: &Path) -> Result<Connection> {
 
 fn write_all(mut conn: Connection, loads: &Receiver<Load>, done: &SyncSender<Load>) -> Result<()> {
     let mut book = Book::default();
-    for load in loads {
+    for mut load in loads {
         write(&mut conn, &mut book, &load).doing("writing")?;
+        // Letting go of the events is work too: the importer's thread has more of it than this one.
+        load.events.clear();
         let _ = done.try_send(load);
     }
     conn.close().map_err(|(_, cause)| cause).doing("closing")

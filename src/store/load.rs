@@ -73,6 +73,8 @@ pub struct Gathered {
     /// How far each stream has come.
     ends: HashMap<(SessionKey, StreamId), u64>,
     spare: Vec<Vec<u8>>,
+    /// Room for the events of the next load.
+    spare_events: Vec<Event>,
 }
 
 impl Gathered {
@@ -109,12 +111,17 @@ impl Gathered {
         self.bytes = 0;
         let room = self.load.events.len();
         let taken = std::mem::take(&mut self.load);
+        self.load.events = std::mem::take(&mut self.spare_events);
         self.load.events.reserve(room);
         taken
     }
 
     /// Takes back the buffers of a load that has been written.
-    pub fn recycle(&mut self, load: Load) {
+    pub fn recycle(&mut self, mut load: Load) {
+        if self.spare_events.capacity() == 0 {
+            load.events.clear();
+            self.spare_events = load.events;
+        }
         for run in load.runs {
             if self.spare.len() < SPARE_BUFFERS {
                 let mut bytes = run.bytes;

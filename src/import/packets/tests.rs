@@ -271,7 +271,7 @@ fn a_capture_that_begins_later_says_so() {
     assert_eq!(kinds(&collected).len(), 3);
     assert_eq!(kinds(&collected)[0].0, Side::Server);
     let guessed = |what: &&Happening| matches!(what, Happening::Note { text } if text.contains("guessed"));
-    assert!(happened(&collected).iter().any(|what| guessed(what)));
+    assert!(happened(&collected).iter().any(guessed));
 }
 
 #[test]
