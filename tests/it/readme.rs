@@ -60,7 +60,8 @@ fn console_blocks_print_what_they_show() {
     let mut wrong = Vec::new();
     for step in &steps {
         // Building is what the tests did already: the block shows how a user starts the same program.
-        let command = step.command.replace("cargo run --release -q --", "rpctap").replace("cargo run --release --", "rpctap");
+        let command =
+            step.command.replace("cargo run --release -q --", "rpctap").replace("cargo run --release --", "rpctap");
         let output = Command::new("bash")
             .args(["-c", &command])
             .current_dir(root)
@@ -72,8 +73,11 @@ fn console_blocks_print_what_they_show() {
             .env("NO_COLOR", "1")
             .output()
             .expect("bash runs");
-        let got: Vec<String> =
-            String::from_utf8_lossy(&output.stdout).trim_end().lines().map(|line| line.trim_end().to_string()).collect();
+        let got: Vec<String> = String::from_utf8_lossy(&output.stdout)
+            .trim_end()
+            .lines()
+            .map(|line| line.trim_end().to_string())
+            .collect();
         let mut expected = step.expected.clone();
         while expected.last().is_some_and(String::is_empty) {
             expected.pop();

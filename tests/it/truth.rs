@@ -110,7 +110,7 @@ impl Play {
         // Who ends the session, if anybody does. The end is far behind everything that is settled.
         let end_at = START + 4000 * SECOND;
         let ended = dice.below(3);
-        let gap_at = dice.one_in(4).then(|| START + 1500 * SECOND);
+        let gap_at = dice.one_in(4).then_some(START + 1500 * SECOND);
         if let Some(gap_at) = gap_at {
             let why = "test".to_string();
             play.happen(gap_at, Happening::Lost { from: None, events: 1, bytes: 0, why });
