@@ -19,6 +19,8 @@ use crate::wire::Framing;
 
 /// 256 chunks of 64 KiB may wait for us: enough to read ahead, too little to fill memory.
 const QUEUE_CHUNKS: usize = 256;
+/// How long the stderr of a server that has ended may take to drain.
+const LAST_WORDS: Duration = Duration::from_millis(300);
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Between asking a server to end and ending it by force.
@@ -61,12 +63,12 @@ impl ChildPeer {
                 let _ = sender.send(Heard { at: stamper.now(), what: HeardWhat::Closed });
             });
         }
-        if let Some(stderr) = child.stderr.take() {
+        let words = child.stderr.take().map(|stderr| {
             let sender = sender.clone();
-            thread::spawn(move || forward(stderr, &sender, stamper, HeardWhat::Stderr));
-        }
+            thread::spawn(move || forward(stderr, &sender, stamper, HeardWhat::Stderr))
+        });
         let pid = child.id();
-        thread::spawn(move || wait(child, &sender, stamper));
+        thread::spawn(move || wait(child, words, &sender, stamper));
         Ok(ChildPeer { pid, framing, input: Some(input), heard, exited: false })
     }
 
@@ -90,8 +92,13 @@ fn forward(mut from: impl Read, to: &SyncSender<Heard>, stamper: Stamper, what: 
     }
 }
 
-fn wait(mut child: Child, to: &SyncSender<Heard>, stamper: Stamper) {
+fn wait(mut child: Child, words: Option<thread::JoinHandle<()>>, to: &SyncSender<Heard>, stamper: Stamper) {
     let status = child.wait();
+    // Its last words come before the news of its end, unless something it started holds the pipe.
+    let until = Instant::now() + LAST_WORDS;
+    while words.as_ref().is_some_and(|words| !words.is_finished()) && Instant::now() < until {
+        thread::sleep(Duration::from_millis(1));
+    }
     #[cfg(unix)]
     let signal = status.as_ref().ok().and_then(std::os::unix::process::ExitStatusExt::signal);
     #[cfg(not(unix))]

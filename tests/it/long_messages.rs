@@ -9,7 +9,7 @@ use rpctap::rpc::{Id, Kind};
 
 const CHILD: &str = "RPCTAP_LONG_MESSAGE_CHILD";
 /// Far below the 64 MiB that a tap may use above its idle size; the limits of one stream add up to much less.
-const MOST_KIB: u64 = 4 * 1024;
+const MOST_KIB: u64 = 8 * 1024;
 
 #[derive(Default)]
 struct Counting {
