@@ -37,7 +37,9 @@
 //!
 //! # The promises
 //!
-//! 1. The tap forwards bytes before anything else looks at them; what leaves is what entered, in order, at once.
+//! 1. The tap forwards bytes before anything looks at them; what leaves is what entered, in order, at once. All that
+//!    comes before is a copy of the chunk into memory: were it made after, an answer could be on the tape before
+//!    its question.
 //! 2. The tap never waits for the store, and does not drop. What the queue (bounded in bytes) cannot hold spills to
 //!    a file beside the store and is taken in later, also after a crash. Only when even that fails are events
 //!    counted as lost; then the loss is itself recorded and the user is told.
