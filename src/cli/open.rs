@@ -230,12 +230,50 @@ pub fn read_store(store: &Store, session: Option<&str>, reader: &mut dyn Reader)
     let mut bodies = store.bodies();
     for recorded in sessions {
         reader.session(&recorded.session);
-        store.for_each_event(recorded.number(), &mut |event| {
-            reader.event(&event, &mut bodies);
-            ControlFlow::Continue(())
-        })?;
+        match store.path().filter(|_| recorded.events >= WORTH_A_THREAD) {
+            Some(path) => read_beside(path, recorded.number(), &mut |event| reader.event(event, &mut bodies))?,
+            None => store.for_each_event(recorded.number(), &mut |event| {
+                reader.event(&event, &mut bodies);
+                ControlFlow::Continue(())
+            })?,
+        }
     }
     Ok(())
+}
+
+/// From here on a thread for reading pays: below it, opening the file once more costs as much as it saves.
+const WORTH_A_THREAD: u64 = 50_000;
+
+/// Reads a session's events on a thread (and a connection) of its own, so that reading and judging share the work.
+fn read_beside(path: &Path, number: SessionKey, each: &mut dyn FnMut(&Event)) -> Result<()> {
+    let store = Store::open_readonly(path)?;
+    let (batches, incoming) = sync_channel::<Vec<Event>>(BATCHES_IN_FLIGHT);
+    thread::scope(|scope| {
+        let reading = thread::Builder::new().name("read".to_string()).spawn_scoped(scope, move || {
+            let mut batch = Vec::with_capacity(BATCH_ITEMS);
+            let read = store.for_each_event(number, &mut |event| {
+                batch.push(event);
+                if batch.len() == BATCH_ITEMS {
+                    let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH_ITEMS));
+                    // The other side only goes away by a panic, which ends this thread's work too.
+                    if batches.send(full).is_err() {
+                        return ControlFlow::Break(());
+                    }
+                }
+                ControlFlow::Continue(())
+            });
+            let _ = batches.send(batch);
+            read
+        });
+        let reading = reading.doing("starting a thread")?;
+        for batch in incoming {
+            batch.iter().for_each(&mut *each);
+        }
+        match reading.join() {
+            Ok(read) => read,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
 }
 
 /// Tells a stored session to a sink as it was told to the store: bytes before the events that point at them, framing and
