@@ -129,7 +129,7 @@ fn not_recognised(input: &Input) -> Error {
         return Error::new(format!("reading {}: the file is empty", input.name()));
     }
     Error::new(format!(
-        "reading {}: no known format recognised in it; see `rpctap formats`, and name one with --format",
+        "reading {}: no known format recognised in it; see `rpctap formats`, and name one with --format (--input-format for analyze and chart)",
         input.name()
     ))
 }
