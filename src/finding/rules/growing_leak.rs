@@ -86,3 +86,42 @@ fn sentence(finding: &Finding) -> String {
     }
     sentence
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use crate::event::transcript;
+    use crate::finding::{Options, judge_talk};
+
+    /// A hundred requests, ten seconds apart; every one that `answered` says is answered at once.
+    fn told(answered: impl Fn(u32) -> bool) -> Vec<String> {
+        let mut talk = String::from("protocol json-rpc\n");
+        for n in 0..100 {
+            let at = n * 10_000;
+            writeln!(talk, "{at}ms -> {n} work {{\"n\":{n}}}").expect("text");
+            if answered(n) {
+                writeln!(talk, "{}ms <- {n} result", at + 50).expect("text");
+            }
+        }
+        talk.push_str("1100000ms |closed|\n");
+        let talk = transcript::parse(&talk).expect("a conversation");
+        let (judged, _) = judge_talk(&talk, &Options::default());
+        let growing = judged.findings.iter().filter(|finding| finding.rule.name == super::RULE.name);
+        growing.map(|finding| finding.sentence()).collect()
+    }
+
+    #[test]
+    fn it_fires() {
+        let told = told(|n| n % 4 != 0);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains("grew by 25") && told[0].contains("carried by work"), "{told:?}");
+    }
+
+    #[test]
+    fn it_stays_silent() {
+        assert_eq!(told(|_| true), Vec::<String>::new());
+        // One that hangs is a leak, and no growth.
+        assert_eq!(told(|n| n != 7), Vec::<String>::new());
+    }
+}
