@@ -21,6 +21,9 @@ use crate::peer::http::Address;
 use crate::store::recorder::{Heading, Recorder, Recording};
 use crate::tap::http::{HttpTranscriber, Notes, Proxy as Tap, ProxyLimits, ProxySetup, Switch};
 
+/// Some seconds of as much traffic as two cores can pass on.
+const BACKLOG_BYTES: u64 = 256 * 1024 * 1024;
+
 /// Record an HTTP JSON-RPC server: a reverse proxy that changes nothing and keeps a copy
 #[derive(Args)]
 pub struct Proxy {
@@ -86,7 +89,9 @@ impl Proxy {
             number: None,
             session: None,
             veiled: self.redact,
-            setup: Some(serde_json::json!({ "name": setup.name, "target": setup.target })),
+            // With the key: what bodies name must hash as it did, for a session to be known again. The spool is for the
+            // user's eyes only, and gone when it is taken in.
+            setup: Some(serde_json::json!({ "name": setup.name, "target": setup.target, "key": secret })),
         };
         let tape = Tape::new(Some(heading.spill(&store)));
         let notes = Arc::new(Notes::new(Arc::clone(&tape), stamper, &secret));
@@ -107,6 +112,7 @@ impl Proxy {
             session: 1,
             redact: self.redact,
             revive: revive_any,
+            backlog_bytes: BACKLOG_BYTES,
             tell: Box::new(tell),
         })?;
         let ended = serve(tap);
@@ -188,7 +194,11 @@ pub fn revive(heading: &Heading, key: SessionKey) -> HttpTranscriber {
         only_rpc: false,
         // The key itself may stand for a session that is in the store already.
         first_session: key + 1,
-        // Everything in the spool was hashed before it came there.
-        secret: fresh_key(),
+        secret: key_in(heading).unwrap_or_else(fresh_key),
     })
+    .from_the_middle()
+}
+
+fn key_in(heading: &Heading) -> Option<[u8; 32]> {
+    serde_json::from_value(heading.setup.as_ref()?.get("key")?.clone()).ok()
 }

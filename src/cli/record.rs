@@ -86,6 +86,7 @@ impl Record {
             session: 1,
             redact: self.redact,
             revive,
+            backlog_bytes: 0,
             tell: Box::new(tell),
         })?;
         let manner = stdio::Manner { drain: Duration::from_millis(self.drain_ms), samples: !self.no_samples };

@@ -8,7 +8,7 @@ use super::{
     Event, FIRST_CARRIER_STREAM, Happening, How, Micros, Party, SERVER_STREAM, STDERR_STREAM, SessionKey, Side, Sink,
     Span, StreamId, What, stream_of,
 };
-use crate::rpc::{Message, Scanner};
+use crate::rpc::{Message, Oddity, Scanner, Unreadable};
 use crate::wire::lines::Lines;
 use crate::wire::sniff::Sniff;
 use crate::wire::{Framing, Piece};
@@ -54,6 +54,8 @@ pub struct Scribe {
     /// For bodies that come whole, and for the next one that comes in parts.
     spare: Scanner,
     messages: Vec<Message>,
+    /// Bodies that end now do so because they were torn.
+    torn: bool,
 }
 
 /// Gives each event its number.
@@ -86,6 +88,7 @@ impl Scribe {
             next_stream: FIRST_CARRIER_STREAM,
             spare: Scanner::new(),
             messages: Vec::new(),
+            torn: false,
         }
     }
 
@@ -204,12 +207,21 @@ impl Scribe {
 
     /// A whole message that something else has cut: a JSON body, the data of a server-sent event, a line of a log.
     pub fn body(&mut self, from: Side, at: Micros, carrier: Option<u64>, body: &[u8], sink: &mut (impl Sink + ?Sized)) {
+        if self.torn {
+            return self.cut_body(from, at, carrier, body, sink);
+        }
         self.spare.push(body);
         self.spare.finish(&mut self.messages);
         self.keep_body(from, at, carrier, body, sink);
     }
 
-    /// Like [`Scribe::body`], of a log that cut the message off.
+    /// What carried the bodies broke: until this is taken back, those that end are not badly written, but half a
+    /// message reached nobody, so it is none, whatever it began to say.
+    pub fn tear(&mut self, torn: bool) {
+        self.torn = torn;
+    }
+
+    /// Like [`Scribe::body`], of a message that was cut off by the log, or on its way.
     pub fn cut_body(
         &mut self,
         from: Side,
@@ -231,6 +243,7 @@ impl Scribe {
         body: &[u8],
         sink: &mut (impl Sink + ?Sized),
     ) {
+        self.forget_torn();
         let stream = stream_of(from);
         sink.bytes(self.numbers.session, stream, body);
         let lane = self.lane(from);
@@ -238,6 +251,13 @@ impl Scribe {
         lane.length += span.len;
         for message in self.messages.drain(..) {
             self.numbers.emit(at, carrier, What::Message { from, message, body: span }, sink);
+        }
+    }
+
+    fn forget_torn(&mut self) {
+        let torn = self.torn;
+        for message in self.messages.iter_mut().filter(|message| torn && message.oddities.has(Oddity::PayloadCut)) {
+            *message = Message::unreadable(Unreadable::Truncated);
         }
     }
 
@@ -281,10 +301,10 @@ impl Scribe {
 
     /// The body is whole.
     pub fn end_body(&mut self, body: OpenBody, at: Micros, sink: &mut (impl Sink + ?Sized)) {
-        self.close_body(body, at, false, sink);
+        self.close_body(body, at, self.torn, sink);
     }
 
-    /// The log that held the body cut it off.
+    /// The body was cut off, by the log that held it or on its way.
     pub fn end_cut_body(&mut self, body: OpenBody, at: Micros, sink: &mut (impl Sink + ?Sized)) {
         self.close_body(body, at, true, sink);
     }
@@ -301,6 +321,7 @@ impl Scribe {
         let Coming { from, carrier, scanner, held, stream } = coming;
         self.spare = scanner;
         let Some((stream, len)) = stream else { return self.keep_body(from, at, carrier, &held, sink) };
+        self.forget_torn();
         let span = Span { stream, start: 0, len };
         for message in self.messages.drain(..) {
             self.numbers.emit(at, carrier, What::Message { from, message, body: span }, sink);

@@ -55,6 +55,27 @@ impl Reading {
     }
 }
 
+/// A place in a spool that is being written.
+pub struct Reserved {
+    file: Arc<File>,
+    veil: Option<Arc<Veil>>,
+    stretch: Stretch,
+}
+
+impl Reserved {
+    pub fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        let Stretch { position, offset, .. } = self.stretch;
+        match &self.veil {
+            None => self.file.write_all_at(bytes, offset),
+            Some(veil) => {
+                let mut hidden = bytes.to_vec();
+                veil.apply(position, &mut hidden);
+                self.file.write_all_at(&hidden, offset)
+            }
+        }
+    }
+}
+
 impl Spool {
     /// Makes the file, for the user's eyes only. The header says whose it is. With a veil, what it holds can be
     /// read by this process only.
@@ -126,25 +147,37 @@ impl Spool {
 
     /// Keeps a stretch. When the disk refuses, nothing of it stays behind.
     pub fn keep(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
+        let place = self.reserve(position, bytes.len() as u64)?;
+        let written = place.write(bytes);
+        self.settle(&place, written)
+    }
+
+    /// Makes a place for a stretch, to be written without holding the spool and then settled.
+    pub fn reserve(&mut self, position: u64, len: u64) -> io::Result<Reserved> {
         let mut head = MAGIC.to_vec();
         head.extend_from_slice(&position.to_le_bytes());
-        head.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
-        let offset = self.end + STRETCH_HEAD_BYTES;
-        let written = self.file.write_all_at(&head, self.end).and_then(|()| match &self.veil {
-            None => self.file.write_all_at(bytes, offset),
-            Some(veil) => {
-                let mut hidden = bytes.to_vec();
-                veil.apply(position, &mut hidden);
-                self.file.write_all_at(&hidden, offset)
-            }
-        });
-        if let Err(cause) = written {
+        head.extend_from_slice(&len.to_le_bytes());
+        if let Err(cause) = self.file.write_all_at(&head, self.end) {
             let _ = self.file.set_len(self.end);
             return Err(cause);
         }
-        self.end = offset + bytes.len() as u64;
-        self.note(Stretch { position, offset, len: bytes.len() as u64 });
-        Ok(())
+        let stretch = Stretch { position, offset: self.end + STRETCH_HEAD_BYTES, len };
+        self.end = stretch.offset + len;
+        Ok(Reserved { file: Arc::clone(&self.file), veil: self.veil.clone(), stretch })
+    }
+
+    /// What was reserved is written, or could not be.
+    pub fn settle(&mut self, place: &Reserved, written: io::Result<()>) -> io::Result<()> {
+        let Stretch { offset, len, .. } = place.stretch;
+        match written {
+            Ok(()) => self.note(place.stretch),
+            Err(_) if self.end == offset + len => {
+                self.end = offset - STRETCH_HEAD_BYTES;
+                let _ = self.file.set_len(self.end);
+            }
+            Err(_) => {}
+        }
+        written
     }
 
     fn note(&mut self, stretch: Stretch) {

@@ -178,8 +178,9 @@ impl Tape {
     }
 
     /// For the reader: sleeps until there is something and then a little longer, so that it comes in good
-    /// stretches. Wakes early for a full buffer or the end, and at the latest after `at_most`.
-    pub fn wait(&self, gather: Duration, at_most: Duration) {
+    /// stretches. Wakes early for a full buffer or the end, and at the latest after `at_most`; and at once for what
+    /// waits on the disk, unless that is to wait on.
+    pub fn wait(&self, gather: Duration, at_most: Duration, backlog_waits: bool) {
         let mut state = self.lock();
         if !state.has_news() {
             state.parked = true;
@@ -188,7 +189,9 @@ impl Tape {
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             state.parked = false;
         }
-        let few = |state: &mut State| !state.closed && !state.has_backlog() && state.buffer.len() < EARLY_BYTES;
+        let few = |state: &mut State| {
+            !state.closed && (backlog_waits || !state.has_backlog()) && state.buffer.len() < EARLY_BYTES
+        };
         drop(self.news.wait_timeout_while(state, gather, few));
     }
 
@@ -218,6 +221,43 @@ impl Tape {
         drop(state);
         self.room.notify_all();
         Ok(Some(Stretch { start, end, spooled: false }))
+    }
+
+    /// For the reader, in a rush: puts what is in the buffer on disk, to be taken from there later. Those who append do
+    /// not wait for the disk meanwhile. What the disk refuses stays in the buffer.
+    pub fn set_aside(&self, spare: &mut Vec<u8>) -> io::Result<()> {
+        spare.clear();
+        let mut state = self.lock();
+        let (start, len) = (state.start, state.buffer.len() as u64);
+        if len == 0 || state.off {
+            return Ok(());
+        }
+        let place = state.spool()?.reserve(start, len)?;
+        std::mem::swap(&mut state.buffer, spare);
+        state.start += len;
+        drop(state);
+        self.room.notify_all();
+        let written = place.write(spare);
+        let mut state = self.lock();
+        let settled = state.spool()?.settle(&place, written);
+        if settled.is_err() {
+            if state.start == start + len {
+                spare.append(&mut state.buffer);
+                std::mem::swap(&mut state.buffer, spare);
+                state.start = start;
+            } else {
+                // Others have spilled what came behind it: it cannot go back between.
+                let dropped = records(spare).fold((0, 0), |(n, sum), record| (n + 1, sum + record.bytes.len() as u64));
+                state.lost.records += dropped.0;
+                state.lost.bytes += dropped.1;
+            }
+        }
+        settled
+    }
+
+    /// Bytes in memory that nobody has taken.
+    pub fn buffered(&self) -> usize {
+        self.lock().buffer.len()
     }
 
     /// The reader has everything up to `position` safely in the store.
@@ -438,6 +478,39 @@ mod tests {
             tape.done(stretch.end);
         }
         found
+    }
+
+    #[test]
+    fn what_is_set_aside_is_read_in_its_turn() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("spool");
+        let tape = Tape::new(Some(Spill { path: path.clone(), header: "{}".to_string(), veiled: false }));
+        let (mut spare, mut into) = (Vec::new(), Vec::new());
+        let mut told = Vec::new();
+        for number in 0..6u64 {
+            tape.append(1, number, number as Micros, &[number as u8; 10]);
+            if number % 2 == 0 {
+                tape.set_aside(&mut spare).expect("room on the disk");
+                assert_eq!(tape.buffered(), 0);
+            }
+        }
+        while let Some(stretch) = tape.next(&mut into).expect("readable") {
+            told.extend(records(&into).map(|record| (record.channel, record.bytes.to_vec())));
+            tape.done(stretch.end);
+        }
+        assert_eq!(told, (0..6u64).map(|number| (number, vec![number as u8; 10])).collect::<Vec<_>>());
+        assert_eq!(tape.waiting(), 0);
+    }
+
+    #[test]
+    fn what_the_disk_refuses_stays_on_the_tape() {
+        let tape = Tape::new(Some(Spill { path: "/nonexistent/spool".into(), header: String::new(), veiled: false }));
+        tape.append(1, 7, 7, b"words");
+        assert!(tape.set_aside(&mut Vec::new()).is_err());
+        let mut into = Vec::new();
+        assert!(tape.next(&mut into).expect("readable").is_some());
+        assert_eq!(records(&into).map(|record| record.channel).collect::<Vec<_>>(), [7]);
+        assert_eq!(tape.lost(), Lost::default());
     }
 
     #[test]

@@ -212,7 +212,7 @@ impl Reader {
                 let signal = Some(signal.parse().map_err(|_| "no signal")?);
                 self.happen(None, Happening::Exited { code: None, signal });
             }
-            (None, ["lost", count, from @ ..]) => {
+            (_, ["lost", count, from @ ..]) => {
                 let from = match from {
                     ["from", "client"] => Some(Side::Client),
                     ["from", "server"] => Some(Side::Server),
@@ -220,7 +220,7 @@ impl Reader {
                 };
                 let events = count.parse().map_err(|_| "no count")?;
                 self.happen(
-                    None,
+                    carrier,
                     Happening::Lost { from, events, bytes: 0, why: "told by the transcript".to_string() },
                 );
             }
@@ -248,13 +248,13 @@ impl Reader {
             (Some(_), ["resumes", id]) => {
                 self.happen(carrier, Happening::CarrierStreaming { resumes: Some(id.to_string()) });
             }
-            (Some(_), ["closed", "by", by]) => {
+            (Some(_), [ended @ ("closed" | "torn"), "by", by]) => {
                 let by = match *by {
                     "client" => Party::Client,
                     "server" => Party::Server,
                     _ => Party::Unknown,
                 };
-                let how = How::Eof;
+                let how = if *ended == "torn" { How::Reset } else { How::Eof };
                 self.happen(carrier, Happening::CarrierClosed { by, how, request_bytes: 0, response_bytes: 0 });
             }
             (None, ["note", text @ ..]) => self.happen(None, Happening::Note { text: text.join(" ") }),

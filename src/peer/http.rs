@@ -1,11 +1,13 @@
 //! The upstream HTTP server: an address, and connections to it that are kept for the next request.
 //!
 //! Comes in: requests in origin form. Goes out: responses, and a [`Lease`] on the connection they came on: given
-//! back when the exchange ended in order, cut at once when it is dropped, so that a client who goes away takes
-//! his upstream connection with him. Refuses to know what is sent.
+//! back when the exchange ended in order, cut at once when it is dropped. A connection is kept for the client whose
+//! request made it, and goes when he goes: a server that serves one connection at a time would else wait for
+//! a client who is long gone. Refuses to know what is sent.
 
 use std::error::Error as _;
-use std::sync::Mutex;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -21,9 +23,6 @@ use crate::error::{Error, Result};
 /// Kept connections idle for longer are not used again: common servers (uvicorn, node) close theirs after 5 s, and
 /// a request that crosses the close is lost.
 const IDLE_LIMIT: Duration = Duration::from_secs(4);
-
-/// More idle connections than this are not worth their file descriptors.
-const MOST_IDLE: usize = 256;
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
@@ -79,10 +78,9 @@ impl Address {
 }
 
 /// Why there is no response.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
+pub enum Trouble<B> {
     /// No connection could be made; nothing was sent.
-    Unreachable(String),
+    Unreachable { why: String, unsent: Box<Request<B>> },
     /// The connection broke before the head of the response was whole.
     Broken(String),
 }
@@ -93,10 +91,32 @@ struct Idle<B> {
     since: Instant,
 }
 
-/// The server and the connections kept to it. One per worker: they are never shared between threads.
+/// The connections kept for one client. Dropped with him, they are closed.
+pub struct Kept<B>(Mutex<Vec<Idle<B>>>);
+
+impl<B> Default for Kept<B> {
+    fn default() -> Kept<B> {
+        Kept(Mutex::default())
+    }
+}
+
+impl<B> Kept<B> {
+    fn all(&self) -> MutexGuard<'_, Vec<Idle<B>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One that can be used again. Those that cannot are let go.
+    fn take(&self) -> Option<Idle<B>> {
+        let mut all = self.all();
+        all.retain(|idle| idle.since.elapsed() <= IDLE_LIMIT && !idle.sender.is_closed());
+        all.pop()
+    }
+}
+
+/// The server.
 pub struct Upstream<B> {
     address: Address,
-    idle: std::sync::Arc<Mutex<Vec<Idle<B>>>>,
+    body: PhantomData<fn(B)>,
     #[cfg(feature = "tls")]
     tls: Option<hyper_rustls::HttpsConnector<hyper_util::client::legacy::connect::HttpConnector>>,
 }
@@ -104,7 +124,7 @@ pub struct Upstream<B> {
 /// The right to the connection a response is coming on.
 pub struct Lease<B> {
     connection: Option<(SendRequest<B>, AbortHandle)>,
-    idle: std::sync::Arc<Mutex<Vec<Idle<B>>>>,
+    kept: Arc<Kept<B>>,
 }
 
 impl<B> Lease<B> {
@@ -113,10 +133,7 @@ impl<B> Lease<B> {
         if let Some((sender, task)) = self.connection.take()
             && !sender.is_closed()
         {
-            let mut idle = self.idle.lock().unwrap_or_else(|broken| broken.into_inner());
-            if idle.len() < MOST_IDLE {
-                idle.push(Idle { sender, task, since: Instant::now() });
-            }
+            self.kept.all().push(Idle { sender, task, since: Instant::now() });
         }
     }
 
@@ -144,7 +161,7 @@ where
             #[cfg(feature = "tls")]
             tls: if address.https { Some(connector()?) } else { None },
             address,
-            idle: Default::default(),
+            body: PhantomData,
         })
     }
 
@@ -153,48 +170,37 @@ where
     }
 
     /// Sends a request (path and query only in its URI) and waits, without limit, for the head of the response.
-    pub async fn send(&self, mut request: Request<B>) -> std::result::Result<(Response<Incoming>, Lease<B>), Trouble> {
+    pub async fn send(
+        &self,
+        kept: &Arc<Kept<B>>,
+        mut request: Request<B>,
+    ) -> std::result::Result<(Response<Incoming>, Lease<B>), Trouble<B>> {
         loop {
-            let (mut sender, task, kept) = match self.take_idle() {
+            let (mut sender, task, again) = match kept.take() {
                 Some(idle) => (idle.sender, idle.task, true),
-                None => {
-                    let (sender, task) = self.connect().await.map_err(Trouble::Unreachable)?;
-                    (sender, task, false)
-                }
+                None => match self.connect().await {
+                    Ok((sender, task)) => (sender, task, false),
+                    Err(why) => return Err(Trouble::Unreachable { why, unsent: Box::new(request) }),
+                },
             };
             if let Err(cause) = sender.ready().await {
-                if kept {
+                if again {
                     continue;
                 }
                 return Err(Trouble::Broken(told(&cause)));
             }
             let sending = sender.try_send_request(request);
             // Held while waiting: if the caller is dropped here, the connection goes with it.
-            let lease = Lease { connection: Some((sender, task)), idle: self.idle.clone() };
+            let lease = Lease { connection: Some((sender, task)), kept: Arc::clone(kept) };
             match sending.await {
                 Ok(response) => return Ok((response, lease)),
                 Err(mut failed) => match failed.take_message() {
                     // The kept connection was closed before anything of the request went out.
-                    Some(unsent) if kept => request = unsent,
+                    Some(unsent) if again => request = unsent,
                     _ => return Err(Trouble::Broken(told(failed.error()))),
                 },
             }
         }
-    }
-
-    fn take_idle(&self) -> Option<Idle<B>> {
-        let mut idle = self.idle.lock().unwrap_or_else(|broken| broken.into_inner());
-        while let Some(last) = idle.pop() {
-            if last.since.elapsed() > IDLE_LIMIT {
-                // The rest are older still.
-                idle.clear();
-                return None;
-            }
-            if !last.sender.is_closed() {
-                return Some(last);
-            }
-        }
-        None
     }
 
     async fn connect(&self) -> std::result::Result<(SendRequest<B>, AbortHandle), String> {
@@ -275,8 +281,26 @@ async fn open_tls(
             told = deeper.to_string();
             inner = deeper.source();
         }
-        told
+        hinted(told)
     })
+}
+
+/// Certificates are what mostly goes wrong with https inside a company, and the library's words do not help with it.
+#[cfg(feature = "tls")]
+fn hinted(told: String) -> String {
+    let hint = if told.contains("UnknownIssuer") || told.contains("BadSignature") {
+        "nobody this machine trusts has signed its certificate; name the signer's in SSL_CERT_FILE"
+    } else if told.contains("CaUsedAsEndEntity") {
+        "its certificate is signed by itself and marked as one that signs others; make it with \
+         basicConstraints=CA:FALSE, or sign it with another, and name the signer's in SSL_CERT_FILE"
+    } else if told.contains("NotValidForName") {
+        "its certificate is for another name; use that name in --upstream"
+    } else if told.contains("Expired") {
+        "its certificate has expired"
+    } else {
+        return told;
+    };
+    format!("{hint} ({told})")
 }
 
 #[cfg(test)]

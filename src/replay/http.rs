@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -21,7 +22,7 @@ use tokio::task::{AbortHandle, LocalSet};
 use super::{Heard, HeardWhat, Peer};
 use crate::error::{Doing, Error, Result};
 use crate::event::{Happening, How, Party, Stamper};
-use crate::peer::http::{Address, Trouble, Upstream};
+use crate::peer::http::{Address, Kept, Trouble, Upstream};
 use crate::rpc::Mark;
 use crate::wire::sse::{Said, Sse};
 
@@ -48,6 +49,7 @@ pub struct HttpPeer {
 /// What is known of the session, shared by all its requests.
 struct Talk {
     upstream: Upstream<Full<Bytes>>,
+    kept: Arc<Kept<Full<Bytes>>>,
     path: String,
     headers: Vec<(String, String)>,
     session: std::cell::RefCell<Option<String>>,
@@ -79,6 +81,7 @@ impl HttpPeer {
         thread::spawn(move || {
             let talk = Rc::new(Talk {
                 upstream,
+                kept: Arc::default(),
                 path,
                 headers,
                 session: Default::default(),
@@ -149,7 +152,7 @@ async fn obey(talk: Rc<Talk>, mut orders: mpsc::UnboundedReceiver<Order>) {
     }
     if talk.session.borrow().is_some() {
         let request = talk.request("DELETE", Vec::new());
-        let _ = tokio::time::timeout(END_PATIENCE, talk.upstream.send(request)).await;
+        let _ = tokio::time::timeout(END_PATIENCE, talk.upstream.send(&talk.kept, request)).await;
     }
     talk.tell(HeardWhat::Closed);
 }
@@ -195,9 +198,9 @@ impl Talk {
             *self.version.borrow_mut() = Some(version);
         }
         let sent = body.len() as u64;
-        let (response, lease) = match self.upstream.send(self.request("POST", body)).await {
+        let (response, lease) = match self.upstream.send(&self.kept, self.request("POST", body)).await {
             Ok(answered) => answered,
-            Err(Trouble::Unreachable(why)) => {
+            Err(Trouble::Unreachable { why, .. }) => {
                 self.tell(HeardWhat::Unreachable(why));
                 return;
             }
@@ -234,7 +237,9 @@ impl Talk {
         let opened =
             Happening::CarrierOpened { method: "GET".to_string(), target: self.path.clone(), headers: Vec::new() };
         self.happened(carrier, opened);
-        let Ok((response, _lease)) = self.upstream.send(self.request("GET", Vec::new())).await else { return };
+        let Ok((response, _lease)) = self.upstream.send(&self.kept, self.request("GET", Vec::new())).await else {
+            return;
+        };
         let status = response.status().as_u16();
         self.happened(carrier, Happening::CarrierHead { status, headers: Vec::new() });
         if status == 200 {

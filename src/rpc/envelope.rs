@@ -64,9 +64,10 @@ impl Envelope {
         self.oddities.0 &= !(oddity as u16);
     }
 
-    /// Whether enough was read to tell what kind of message this is.
+    /// Whether enough was read to tell what kind of message this is, were it cut off here. A method alone does not: an id
+    /// may follow its params.
     pub fn tells_its_kind(&self) -> bool {
-        self.method.is_some() || (self.id.is_some() && (self.has(RESULT) || self.has(ERROR)))
+        self.id.is_some() && (self.method.is_some() || self.has(RESULT) || self.has(ERROR))
     }
 
     /// A key of the envelope was read; its value follows.
@@ -144,6 +145,10 @@ impl Envelope {
             METHOD => {}
             _ => {
                 let Some(mark) = trie.node(place).mark else { return };
+                // What nearly every result says, and nobody asks for, is not worth its room.
+                if mark == Mark::IsError && literal.raw == b"false" {
+                    return;
+                }
                 if mark == Mark::ErrorCode {
                     self.code_is_number = matches!(literal.raw.first(), Some(b'-' | b'0'..=b'9'));
                 }

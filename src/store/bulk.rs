@@ -4,7 +4,7 @@
 //! when it is whole, so that a broken import leaves nothing behind. A second thread does the writing; loads are
 //! handed over through a channel of bounded length. No journal is kept, since the file is nobody's yet.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -49,9 +49,10 @@ impl Bulk {
         let conn = prepare(&beside).map_err(|error| error.while_doing(&doing))?;
         let (loads, incoming) = sync_channel(LOADS_IN_FLIGHT);
         let (done, written) = sync_channel(LOADS_IN_FLIGHT + 2);
+        let file = beside.clone();
         let thread = thread::Builder::new()
             .name("store".to_string())
-            .spawn(move || write_all(conn, &incoming, &done))
+            .spawn(move || write_all(conn, &file, &incoming, &done))
             .doing(&doing)?;
         let gathered = Gathered::default();
         Ok(Bulk { path: path.to_path_buf(), beside, gathered, loads: Some(loads), written, thread: Some(thread) })
@@ -137,13 +138,27 @@ fn prepare(path: &Path) -> Result<Connection> {
     Ok(conn)
 }
 
-fn write_all(mut conn: Connection, loads: &Receiver<Load>, done: &SyncSender<Load>) -> Result<()> {
+fn write_all(mut conn: Connection, path: &Path, loads: &Receiver<Load>, done: &SyncSender<Load>) -> Result<()> {
     let mut book = Book::default();
+    let file = File::open(path).doing("opening it")?;
     for mut load in loads {
-        write(&mut conn, &mut book, &load).doing("writing")?;
+        write(&mut conn, &mut book, &mut load).doing("writing")?;
+        send_off(&file);
         // Letting go of the events is work too: the importer's thread has more of it than this one.
         load.events.clear();
         let _ = done.try_send(load);
     }
     conn.close().map_err(|(_, cause)| cause).doing("closing")
 }
+
+/// Has the system write to the disk what the file holds by now, and does not wait for it: else all of it would be
+/// waited for at the end.
+#[cfg(target_os = "linux")]
+fn send_off(file: &File) {
+    use std::os::fd::AsRawFd;
+    // SAFETY: the descriptor is open for as long as `file` is. That it did not work costs nothing but time.
+    unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn send_off(_: &File) {}

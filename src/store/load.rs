@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use crate::event::{Event, Session, SessionKey, Sink, StreamId};
 
 /// A block is closed at the first frame edge past this: big enough to be cheap, small enough to read one body.
-const BLOCK_BYTES: usize = 64 * 1024;
+const BLOCK_BYTES: usize = 128 * 1024;
 
 /// A frame longer than this does not wait for its edge.
 const LONGEST_BLOCK_BYTES: usize = 1024 * 1024;
@@ -200,16 +200,16 @@ mod tests {
     fn blocks_end_on_frame_edges_and_hold_everything() {
         let mut gathered = Gathered::default();
         let line = vec![b'x'; 1000];
-        for seq in 0..300u64 {
+        for seq in 0..600u64 {
             gathered.bytes(1, 2, &line);
             gathered.event(stderr(seq + 1, seq * 1000, 999));
         }
         let load = gathered.take();
         let blocks: Vec<_> = load.runs[0].blocks().map(|(start, bytes)| (start, bytes.len())).collect();
-        assert_eq!(blocks.iter().map(|(_, len)| len).sum::<usize>(), 300_000);
+        assert_eq!(blocks.iter().map(|(_, len)| len).sum::<usize>(), 600_000);
         assert!(blocks.len() >= 4 && blocks[1..].iter().all(|(start, _)| start % 1000 == 999), "{blocks:?}");
         gathered.bytes(1, 2, b"more");
-        assert_eq!(gathered.take().runs[0].start, 300_000);
+        assert_eq!(gathered.take().runs[0].start, 600_000);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! using, [`Bulk`] for a new file. Goes out: sessions, events in order, and the bytes of a span. The only room
 //! that knows SQL. It refuses to know what an event means.
 
+mod append;
 pub mod bodies;
 pub mod bulk;
 pub mod foreign;

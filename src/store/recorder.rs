@@ -24,6 +24,9 @@ use crate::event::{Session, SessionKey, Sink};
 /// that a commit on the only core is not felt by one message in a hundred.
 const GATHER: Duration = Duration::from_millis(40);
 
+/// More than this in one [`GATHER`] is a rush: a dozen megabytes a second, ten thousand small exchanges.
+const RUSH_BYTES: usize = 512 * 1024;
+
 /// How far the recorder stands back when a core is short: those who forward come first.
 #[cfg(target_os = "linux")]
 const STANDS_BACK: i32 = 2;
@@ -85,6 +88,9 @@ pub struct Recording {
     /// Take secrets out before anything is kept (see `event::redact`).
     pub redact: bool,
     pub revive: Revive,
+    /// How much of a rush may wait on the disk as it came, to be read and written up when there is time for it: for
+    /// a tap whose traffic would feel the work.
+    pub backlog_bytes: u64,
     /// Says a line to the user.
     pub tell: Box<dyn Fn(&str) + Send>,
 }
@@ -188,7 +194,7 @@ impl Work {
     fn run(mut self) -> Ending {
         let tape = Arc::clone(&self.recording.tape);
         let mut raw = Vec::new();
-        let (mut rounds, mut rounds_at_end) = (0u32, 0);
+        let (mut rounds, mut rounds_at_end, mut rush) = (0u32, 0, false);
         loop {
             let down = self.tries > 0;
             if down {
@@ -203,7 +209,11 @@ impl Work {
                     continue;
                 }
             } else if self.door.is_some() {
-                tape.wait(GATHER, IDLE);
+                tape.wait(GATHER, IDLE, rush);
+                rush = self.in_a_rush(&tape) && tape.set_aside(&mut raw).is_ok();
+                if rush {
+                    continue;
+                }
             }
             match self.step(&tape, &mut raw) {
                 Ok(()) => {
@@ -223,6 +233,12 @@ impl Work {
         self.end(&tape, &mut raw)
     }
 
+    /// Whether more comes than can be written up without being felt, and there is still room to let it wait.
+    fn in_a_rush(&self, tape: &Tape) -> bool {
+        let most = self.recording.backlog_bytes;
+        most > 0 && !tape.is_closed() && tape.buffered() >= RUSH_BYTES && tape.waiting() < most
+    }
+
     /// Takes what is on the tape at the moment into the store.
     fn step(&mut self, tape: &Tape, raw: &mut Vec<u8>) -> std::result::Result<(), Refusal> {
         if self.door.is_none() {
@@ -232,6 +248,7 @@ impl Work {
         door.writer().try_commit()?;
         (self.kept, self.in_hand) = (0, 0);
         loop {
+            let Some(door) = &mut self.door else { return Ok(()) };
             let Some(stretch) = tape.next(raw).map_err(Refusal::from)? else { return Ok(()) };
             transcribe(raw, self.recording.transcriber.as_mut(), door.sink());
             if let Some((spool, _)) = tape.spool() {
@@ -250,7 +267,7 @@ impl Work {
                 self.recording.heading.number = Some(number);
                 tape.set_spill_header(self.recording.heading.to_text());
             }
-            if !stretch.spooled {
+            if !stretch.spooled || self.in_a_rush(tape) {
                 return Ok(());
             }
         }

@@ -7,10 +7,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{CachedStatement, Connection, Row, ToSql};
+use rusqlite::{CachedStatement, Connection, Row};
 
+use super::load::Run;
 use super::writer::Known;
-use crate::event::{Event, Happening, Knows, Session, SessionKey, Side, Source, Span, StreamId, What};
+use crate::event::{Event, Happening, Knows, Micros, Session, SessionKey, Side, Source, Span, What};
 use crate::rpc::{Id, Kind, Marks, Message, Name, Oddities, Unreadable};
 use crate::wire::Fault;
 
@@ -49,6 +50,9 @@ impl Names {
     }
 
     pub fn learn(&mut self, name: &Name, number: i64) {
+        if self.numbers.len() >= MOST_NAMES {
+            self.numbers.clear();
+        }
         self.numbers.insert(Arc::clone(name), number);
     }
 
@@ -71,10 +75,10 @@ impl<'a> Inserts<'a> {
     pub fn prepare(conn: &'a Connection) -> rusqlite::Result<Inserts<'a>> {
         Ok(Inserts {
             conn,
-            event: conn.prepare_cached(
-                "INSERT INTO events (key, at, kind, sender, id, method, detail, print, stream, start, len, carrier, \
-                 batch, oddities, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            )?,
+            event: conn.prepare_cached(&format!(
+                "INSERT INTO events ({EVENT_COLUMNS}) VALUES (?{})",
+                ", ?".repeat(COLUMNS - 1)
+            ))?,
             block: conn.prepare_cached("INSERT INTO blocks (session, stream, start, bytes) VALUES (?, ?, ?, ?)")?,
         })
     }
@@ -98,8 +102,21 @@ impl<'a> Inserts<'a> {
         self.conn.prepare_cached("SELECT id FROM methods WHERE name = ?")?.query_row([name], |row| row.get(0))
     }
 
-    pub fn block(&mut self, session: i64, stream: StreamId, start: u64, bytes: &[u8]) -> rusqlite::Result<()> {
-        self.block.execute((session, stream as i64, start as i64, bytes)).map(drop)
+    pub fn conn(&self) -> &'a Connection {
+        self.conn
+    }
+
+    /// The last key of the table; 0 when it is empty.
+    pub fn last_key(&self) -> rusqlite::Result<i64> {
+        let mut select = self.conn.prepare_cached("SELECT ifnull(max(key), 0) FROM events")?;
+        select.query_row([], |row| row.get(0))
+    }
+
+    pub fn run(&mut self, session: i64, run: &Run) -> rusqlite::Result<()> {
+        for (start, bytes) in run.blocks() {
+            self.block.execute((session, run.stream as i64, start as i64, bytes))?;
+        }
+        Ok(())
     }
 
     pub fn taken(&self, spool: &str, session: Option<i64>, position: u64) -> rusqlite::Result<()> {
@@ -109,95 +126,94 @@ impl<'a> Inserts<'a> {
     }
 
     pub fn event(&mut self, known: Known, method: Option<i64>, event: &Event) -> rusqlite::Result<()> {
-        let happening;
-        let mut row = Columns { method, ..Columns::default() };
-        match &event.what {
-            What::Message { from, message, body } => {
-                row.kind = match message.kind {
-                    Kind::Request => REQUEST,
-                    Kind::Notification => NOTIFICATION,
-                    Kind::Result => RESULT,
-                    Kind::Error => ERROR,
-                    Kind::Unreadable(reason) => {
-                        row.reason = Some(reason.name());
-                        UNREADABLE
-                    }
-                };
-                row.sender = Some(*from);
-                row.id = message.id.as_ref();
-                row.detail = Some(message.marks.as_json()).filter(|marks| !marks.is_empty());
-                row.print = message.params_print as i64;
-                row.batch = message.batch_index;
-                row.oddities = message.oddities.0;
-                row.span = Some(*body);
-            }
-            What::Fault { from, fault, bytes } => {
-                row.kind = FAULT;
-                row.sender = Some(*from);
-                row.reason = Some(fault.name());
-                row.span = Some(*bytes);
-            }
-            What::Stderr { bytes } => {
-                row.kind = STDERR;
-                row.span = Some(*bytes);
-            }
-            What::Happening(what) => {
-                row.kind = HAPPENING;
-                happening = serde_json::to_string(what).unwrap_or_default();
-                row.detail = Some(&happening);
-            }
-        }
         let statement = &mut self.event;
         statement.raw_bind_parameter(1, key_of(known.id, event.seq))?;
-        statement.raw_bind_parameter(2, event.at - known.started_at)?;
-        statement.raw_bind_parameter(3, row.kind)?;
-        statement.raw_bind_parameter(4, row.sender.map(side_number))?;
-        statement.raw_bind_parameter(5, StoredId(row.id))?;
-        statement.raw_bind_parameter(6, row.method)?;
-        statement.raw_bind_parameter(7, row.detail)?;
-        statement.raw_bind_parameter(8, (row.print != 0).then_some(row.print))?;
-        statement.raw_bind_parameter(9, row.span.map(|span| span.stream as i64))?;
-        statement.raw_bind_parameter(10, row.span.map(|span| span.start as i64))?;
-        statement.raw_bind_parameter(11, row.span.map(|span| span.len as i64))?;
-        statement.raw_bind_parameter(12, event.carrier.map(|carrier| carrier as i64))?;
-        statement.raw_bind_parameter(13, row.batch)?;
-        statement.raw_bind_parameter(14, (row.oddities != 0).then_some(row.oddities))?;
-        statement.raw_bind_parameter(15, row.reason)?;
+        for column in 1..COLUMNS {
+            statement.raw_bind_parameter(column + 1, value(event, known.started_at, method, column))?;
+        }
         statement.raw_execute().map(drop)
     }
 }
 
-#[derive(Default)]
-struct Columns<'a> {
-    kind: i64,
-    sender: Option<Side>,
-    id: Option<&'a Id>,
-    method: Option<i64>,
-    detail: Option<&'a str>,
-    print: i64,
-    span: Option<Span>,
-    batch: Option<u32>,
-    oddities: u16,
-    reason: Option<&'a str>,
+/// What [`read_event`] selects and [`value`] gives, in order.
+pub(super) const EVENT_COLUMNS: &str =
+    "key, at, kind, sender, id, method, detail, print, stream, start, len, carrier, batch, oddities, reason";
+
+/// How many they are.
+pub(super) const COLUMNS: usize = 15;
+
+/// What an event has in a column behind its key.
+#[inline]
+pub(super) fn value(event: &Event, started_at: Micros, method: Option<i64>, column: usize) -> ToSqlOutput<'_> {
+    let message = event.message().map(|(_, message)| message);
+    let span = || event.span();
+    let number = match column {
+        1 => Some(event.at - started_at),
+        2 => Some(kind_number(&event.what)),
+        3 => event.from().map(side_number),
+        4 => return message.and_then(|message| message.id.as_ref()).map_or(NULL, stored_id),
+        5 => method,
+        6 => return detail(&event.what),
+        7 => message.map(|message| message.params_print as i64).filter(|print| *print != 0),
+        8 => span().map(|span| span.stream as i64),
+        9 => span().map(|span| span.start as i64),
+        10 => span().map(|span| span.len as i64),
+        11 => event.carrier.map(|carrier| carrier as i64),
+        12 => message.and_then(|message| message.batch_index).map(i64::from),
+        13 => message.map(|message| i64::from(message.oddities.0)).filter(|oddities| *oddities != 0),
+        _ => return reason(&event.what).map_or(NULL, text_value),
+    };
+    number.map_or(NULL, |number| ToSqlOutput::Borrowed(ValueRef::Integer(number)))
 }
 
-/// An id as a column value: an integer, or the raw literal as text.
-struct StoredId<'a>(Option<&'a Id>);
+const NULL: ToSqlOutput<'static> = ToSqlOutput::Borrowed(ValueRef::Null);
 
-impl ToSql for StoredId<'_> {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(match self.0 {
-            None => ToSqlOutput::Borrowed(ValueRef::Null),
-            Some(Id::Int(int)) => ToSqlOutput::Borrowed(ValueRef::Integer(*int)),
-            Some(Id::Number(raw) | Id::Invalid(raw)) => ToSqlOutput::Borrowed(ValueRef::Text(raw.as_bytes())),
-            Some(other) => ToSqlOutput::from(other.to_raw()),
-        })
+fn text_value(text: &str) -> ToSqlOutput<'_> {
+    ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes()))
+}
+
+fn kind_number(what: &What) -> i64 {
+    match what {
+        What::Message { message, .. } => match message.kind {
+            Kind::Request => REQUEST,
+            Kind::Notification => NOTIFICATION,
+            Kind::Result => RESULT,
+            Kind::Error => ERROR,
+            Kind::Unreadable(_) => UNREADABLE,
+        },
+        What::Fault { .. } => FAULT,
+        What::Stderr { .. } => STDERR,
+        What::Happening(_) => HAPPENING,
     }
 }
 
-/// What [`read_event`] selects, in order.
-pub(super) const EVENT_COLUMNS: &str =
-    "key, at, kind, sender, id, method, detail, print, stream, start, len, carrier, batch, oddities, reason";
+/// An id as a column value: an integer, or the raw literal as text.
+fn stored_id(id: &Id) -> ToSqlOutput<'_> {
+    match id {
+        Id::Int(int) => ToSqlOutput::Borrowed(ValueRef::Integer(*int)),
+        Id::Number(raw) | Id::Invalid(raw) => text_value(raw),
+        other => ToSqlOutput::from(other.to_raw()),
+    }
+}
+
+fn detail(what: &What) -> ToSqlOutput<'_> {
+    match what {
+        What::Message { message, .. } if !message.marks.is_empty() => text_value(message.marks.as_json()),
+        What::Happening(what) => ToSqlOutput::from(serde_json::to_string(what).unwrap_or_default()),
+        _ => NULL,
+    }
+}
+
+fn reason(what: &What) -> Option<&str> {
+    match what {
+        What::Message { message, .. } => match message.kind {
+            Kind::Unreadable(reason) => Some(reason.name()),
+            _ => None,
+        },
+        What::Fault { fault, .. } => Some(fault.name()),
+        _ => None,
+    }
+}
 
 /// Reads names by number, asking the table once for each.
 pub(super) struct NamesByNumber<'a> {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use super::Store;
+use super::append::Shelf;
 use super::load::{Gathered, Load, Taken};
 use super::refusal::Tried;
 use super::rows::{Inserts, Names};
@@ -40,6 +41,10 @@ pub struct Writer {
 pub(super) struct Book {
     pub sessions: HashMap<SessionKey, Known>,
     pub names: Names,
+    /// Where events lie while they are written.
+    shelf: Option<Shelf>,
+    /// Room for the numbers of their methods.
+    methods: Vec<Option<i64>>,
 }
 
 impl Store {
@@ -79,7 +84,7 @@ impl Writer {
             let load = self.gathered.take();
             self.waiting.push_back(load);
         }
-        while let Some(load) = self.waiting.front() {
+        while let Some(load) = self.waiting.front_mut() {
             write(&mut self.store.conn, &mut self.book, load)?;
             if let Some(load) = self.waiting.pop_front() {
                 self.gathered.recycle(load);
@@ -178,7 +183,11 @@ impl Sink for Writer {
 }
 
 /// One load, one transaction. The book learns new numbers only when it holds.
-pub(super) fn write(conn: &mut Connection, book: &mut Book, load: &Load) -> rusqlite::Result<()> {
+pub(super) fn write(conn: &mut Connection, book: &mut Book, load: &mut Load) -> rusqlite::Result<()> {
+    let shelf = match &book.shelf {
+        Some(shelf) => shelf.clone(),
+        None => book.shelf.insert(Shelf::put_up(conn)?).clone(),
+    };
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut fresh = Book::default();
     {
@@ -190,20 +199,13 @@ pub(super) fn write(conn: &mut Connection, book: &mut Book, load: &Load) -> rusq
         let find = |fresh: &Book, key: SessionKey| fresh.sessions.get(&key).or(book.sessions.get(&key)).copied();
         for run in &load.runs {
             if let Some(known) = find(&fresh, run.session) {
-                for (start, bytes) in run.blocks() {
-                    inserts.block(known.id, run.stream, start, bytes)?;
-                }
+                inserts.run(known.id, run)?;
             }
         }
-        let mut last: Option<(SessionKey, Known)> = None;
+        let mut methods = std::mem::take(&mut book.methods);
+        methods.clear();
         for event in &load.events {
-            let known = match last {
-                Some((key, known)) if key == event.session => Some(known),
-                _ => find(&fresh, event.session),
-            };
-            let Some(known) = known else { continue };
-            last = Some((event.session, known));
-            let method = match event.message().and_then(|(_, message)| message.method.as_ref()) {
+            let number = match event.message().and_then(|(_, message)| message.method.as_ref()) {
                 None => None,
                 Some(name) => Some(match book.names.number(name).or_else(|| fresh.names.number(name)) {
                     Some(number) => number,
@@ -214,8 +216,10 @@ pub(super) fn write(conn: &mut Connection, book: &mut Book, load: &Load) -> rusq
                     }
                 }),
             };
-            inserts.event(known, method, event)?;
+            methods.push(number);
         }
+        shelf.write(&mut inserts, &mut load.events, &mut methods, |key| find(&fresh, key))?;
+        book.methods = methods;
         if let Some(taken) = &load.taken {
             inserts.taken(&taken.spool, find(&fresh, taken.session).map(|known| known.id), taken.position)?;
         }

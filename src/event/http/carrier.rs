@@ -15,6 +15,8 @@ pub(super) struct Carrier {
     pub(super) place: Place,
     /// Its request is the `initialize` of a conversation.
     pub(super) begins: bool,
+    /// The event stream of the older transport: the session lasts as long as it does.
+    is_session: bool,
     status: u16,
     request: Body,
     response: Body,
@@ -50,7 +52,7 @@ impl Carrier {
         let request = Body::new(Side::Client, head.kind, head.coding.as_deref());
         let response = Body::new(Side::Server, BodyKind::Unsaid, None);
         let place = Place::Held(Held::default());
-        Carrier { head, opened_at, place, begins: false, status: 0, request, response }
+        Carrier { head, opened_at, place, begins: false, is_session: false, status: 0, request, response }
     }
 
     /// Goes into its conversation; gives back what was kept until now.
@@ -113,11 +115,16 @@ impl Carrier {
             HttpHappening::Closed { by, how } => {
                 self.close(by, how, &mut pen);
                 conversation.open_carriers = conversation.open_carriers.saturating_sub(1);
-                return After::Nothing;
+                return if self.ends_with_stream(conversation, at, by, how, sink) {
+                    After::Ended
+                } else {
+                    After::Nothing
+                };
             }
         }
         match pen.endpoint.take() {
             Some(endpoint) => {
+                self.is_session = true;
                 let text = format!("requests go to {}", secrets.target(&endpoint));
                 pen.happening(Happening::Note { text });
                 After::Endpoint(endpoint)
@@ -150,21 +157,58 @@ impl Carrier {
         After::Answered { session_id }
     }
 
-    /// DELETE that was granted, or 404 for a session that is gone.
+    /// DELETE that was granted, or 404 for a session that is gone: said where its requests go. A path that never was
+    /// there, or a stream the server does not offer, says nothing of the session.
     fn ends_session(&self, conversation: &mut Conversation, at: Micros, sink: &mut dyn Sink) -> bool {
         let Place::In { number, .. } = self.place else { return false };
+        let granted = (200..300).contains(&self.status);
+        if granted && self.head.method == "POST" && (self.begins || self.head.session_id.is_some()) {
+            conversation.endpoint.get_or_insert_with(|| self.head.target.clone());
+        }
+        if granted && conversation.missing && self.head.session_id.is_some() {
+            (conversation.ended, conversation.missing) = (false, false);
+        }
         if conversation.ended || self.head.session_id.is_none() {
             return false;
         }
+        let at_endpoint = conversation.endpoint.as_deref().is_none_or(|endpoint| endpoint == self.head.target);
+        let asks = self.head.method == "DELETE" || (self.head.method == "POST" && self.carries_rpc());
         let (by, how) = match self.status {
             200..=299 if self.head.method == "DELETE" => (Side::Client, "DELETE"),
-            404 => (Side::Server, "404"),
+            404 if at_endpoint && asks => (Side::Server, "404"),
             _ => return false,
         };
         conversation.ended = true;
+        conversation.missing = by == Side::Server;
         let ended = Happening::SessionEnded { by, how: how.to_string() };
         conversation.scribe.happening(at, Some(number), ended, sink);
         true
+    }
+
+    /// The older transport has no DELETE: who closes the event stream has ended the session.
+    fn ends_with_stream(
+        &self,
+        conversation: &mut Conversation,
+        at: Micros,
+        by: Party,
+        how: How,
+        sink: &mut dyn Sink,
+    ) -> bool {
+        let side = match by {
+            Party::Client => Side::Client,
+            Party::Server => Side::Server,
+            Party::Tap | Party::Unknown => return false,
+        };
+        if !self.is_session || conversation.ended {
+            return false;
+        }
+        conversation.ended = true;
+        conversation.scribe.end(side, at, by, how, sink);
+        true
+    }
+
+    fn carries_rpc(&self) -> bool {
+        self.request.had_rpc() || self.head.kind == BodyKind::Json
     }
 
     fn close(&mut self, by: Party, how: How, pen: &mut Pen<'_>) {

@@ -27,6 +27,10 @@ pub(super) struct Conversation {
     pub(super) next_carrier: u64,
     pub(super) open_carriers: u64,
     pub(super) ended: bool,
+    /// It ended because the server does not know its id any more.
+    pub(super) missing: bool,
+    /// Where its requests are posted, once one was accepted there.
+    pub(super) endpoint: Option<String>,
     used: u64,
 }
 
@@ -110,7 +114,15 @@ impl Conversations {
         if !late {
             scribe.happening(at, None, Happening::Opened { pid: None }, sink);
         }
-        let conversation = Conversation { scribe, next_carrier: 1, open_carriers: 0, ended: false, used: self.uses };
+        let conversation = Conversation {
+            scribe,
+            next_carrier: 1,
+            open_carriers: 0,
+            ended: false,
+            missing: false,
+            endpoint: None,
+            used: self.uses,
+        };
         self.all.insert(key, conversation);
         key
     }
@@ -161,7 +173,7 @@ impl Conversations {
         self.ended.push_back(session);
         if self.ended.len() > MOST_ENDED
             && let Some(oldest) = self.ended.pop_front()
-            && self.all.get(&oldest).is_some_and(|conversation| conversation.open_carriers == 0)
+            && self.all.get(&oldest).is_some_and(|conversation| conversation.ended && conversation.open_carriers == 0)
         {
             self.all.remove(&oldest);
             self.by_id.retain(|_, known| *known != oldest);

@@ -57,7 +57,7 @@ impl Events {
     /// An event without its empty line is not an event, unless we began to write it down.
     pub(super) fn end(&mut self, pen: &mut Pen<'_>) {
         if let Some(open) = self.open.take() {
-            pen.end(open);
+            pen.end_cut(open);
         }
     }
 }

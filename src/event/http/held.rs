@@ -8,10 +8,14 @@ use memchr::memmem;
 use crate::event::{How, Micros, Party, SessionKey, Side};
 
 use super::HttpHappening;
+use super::content::Content;
 use super::head::{BodyKind, RequestHead, value};
 
 /// No `initialize` and no first event is longer; what is kept back of a carrier stays below it.
 pub(super) const LONGEST_HELD_BYTES: usize = 64 * 1024;
+
+/// So little is inflated before its length is looked at again: it may become a thousand times as much.
+const UNCODED_AT_ONCE_BYTES: usize = 512;
 
 /// Where a carrier belongs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +53,7 @@ impl Held {
         if head.upgrades {
             return Decision::Begin;
         }
-        let may_begin = head.method == "POST" && !head.versioned && head.coding.is_none();
+        let may_begin = head.method == "POST" && !head.versioned;
         if head.asks_events || only_rpc || (may_begin && head.kind != BodyKind::Other) {
             return Decision::Wait;
         }
@@ -88,7 +92,12 @@ impl Held {
         if !(self.request_ended || self.over || answered || self.bytes > LONGEST_HELD_BYTES) {
             return Decision::Wait;
         }
-        let said = self.body(Side::Client);
+        let coding = head.coding.as_deref();
+        // What cannot be read is told where it belongs, and not left out as somebody else's.
+        if Content::new(coding).is_foreign() && head.kind == BodyKind::Json {
+            return Decision::ByClient;
+        }
+        let said = uncoded(coding, self.body(Side::Client));
         if begins(&said) {
             return Decision::Begin;
         }
@@ -109,6 +118,22 @@ impl Held {
         }
         body
     }
+}
+
+/// The beginning of a body without its content coding, as long as what is kept back may be.
+fn uncoded(coding: Option<&str>, body: Vec<u8>) -> Vec<u8> {
+    if coding.is_none() {
+        return body;
+    }
+    let mut content = Content::new(coding);
+    let mut said = Vec::new();
+    for piece in body.chunks(UNCODED_AT_ONCE_BYTES) {
+        let trouble = content.feed(piece, &mut |piece| said.extend_from_slice(piece));
+        if trouble.is_some() || said.len() > LONGEST_HELD_BYTES {
+            break;
+        }
+    }
+    said
 }
 
 /// Is this an `initialize` request? Only then is the text read as JSON.

@@ -7,6 +7,7 @@
 //! but for `initialize`, which begins a conversation.
 
 mod carrier;
+mod closing;
 mod content;
 mod conversation;
 mod events;
@@ -23,6 +24,7 @@ use std::collections::{HashMap, VecDeque};
 use crate::event::{Happening, How, Knows, Micros, Party, SessionKey, Side, Sink, Source};
 
 use carrier::{After, Carrier, Place};
+use closing::Listening;
 use conversation::Conversations;
 use head::RequestHead;
 pub use head::says_nothing_new;
@@ -114,6 +116,11 @@ pub struct HttpScribe {
     /// Carriers that are kept back, oldest first; some may have been decided since.
     waiting: VecDeque<(Micros, CarrierKey)>,
     passed_over: u64,
+    /// What came before is elsewhere, and that something of it goes on here has not been told.
+    in_the_middle: bool,
+    first_carrier: Option<CarrierKey>,
+    /// Open WebSockets that are sessions of their own, and which side was first to close.
+    sockets: HashMap<CarrierKey, Option<Side>>,
 }
 
 impl HttpScribe {
@@ -125,6 +132,27 @@ impl HttpScribe {
             carriers: HashMap::new(),
             waiting: VecDeque::new(),
             passed_over: 0,
+            in_the_middle: false,
+            first_carrier: None,
+            sockets: HashMap::new(),
+        }
+    }
+
+    /// Says that what is told begins in the middle: carriers may go on whose beginning is elsewhere.
+    pub fn begin_in_the_middle(&mut self) {
+        self.in_the_middle = true;
+    }
+
+    /// A carrier goes on of which nothing is known here.
+    #[cold]
+    fn goes_on(&mut self, at: Micros, sink: &mut dyn Sink) {
+        self.in_the_middle = false;
+        let session = self.conversations.open(&self.setup, at, true, sink);
+        if let Some(conversation) = self.conversations.get(session) {
+            let why = "exchanges of an earlier session went on while the recorder was behind, and the tap died before \
+                       they could be joined: what was said on them is missing there and here";
+            let lost = Happening::Lost { from: None, events: 1, bytes: 0, why: why.to_string() };
+            conversation.scribe.happening(at, None, lost, sink);
         }
     }
 
@@ -136,7 +164,12 @@ impl HttpScribe {
             self.begin(carrier, at, head, sink);
             return;
         }
-        let Some(known) = self.carriers.get_mut(&carrier) else { return };
+        let Some(known) = self.carriers.get_mut(&carrier) else {
+            if self.in_the_middle && carrier < self.first_carrier.unwrap_or(CarrierKey::MAX) {
+                self.goes_on(at, sink);
+            }
+            return;
+        };
         match &mut known.place {
             Place::Held(held) => {
                 held.keep(at, what);
@@ -152,6 +185,7 @@ impl HttpScribe {
     }
 
     fn begin(&mut self, key: CarrierKey, at: Micros, head: RequestHead, sink: &mut dyn Sink) {
+        self.first_carrier.get_or_insert(key);
         let known = self.conversations.known(&head);
         let decision = match known {
             Some(session) => Decision::Into(session),
@@ -210,6 +244,11 @@ impl HttpScribe {
         let Some(carrier) = self.carriers.get_mut(&key) else { return };
         let Place::In { session, .. } = carrier.place else { return };
         let Some(conversation) = self.conversations.get(session) else { return };
+        // A body that has not ended by then never will.
+        conversation.scribe.tear(matches!(what, HttpHappening::Closed { .. }));
+        if carrier.begins && carrier.head.upgrades {
+            return self.tell_socket(key, session, at, what, sink);
+        }
         let after = carrier.take(conversation, &self.secrets, at, what, sink);
         match after {
             After::Nothing => {}
@@ -222,6 +261,36 @@ impl HttpScribe {
             }
             After::Endpoint(endpoint) => self.conversations.bind_endpoint(&self.secrets, &endpoint, session),
             After::Ended => self.conversations.ended(session),
+        }
+    }
+
+    /// One happening of a carrier that asked to become a WebSocket: then it is a session of its own, and ends it.
+    fn tell_socket(
+        &mut self,
+        key: CarrierKey,
+        session: SessionKey,
+        at: Micros,
+        what: HttpHappening<'_>,
+        sink: &mut dyn Sink,
+    ) {
+        if let HttpHappening::Response { status: 101, .. } = what {
+            self.sockets.insert(key, None);
+        }
+        let Some(carrier) = self.carriers.get_mut(&key) else { return };
+        let Some(conversation) = self.conversations.get(session) else { return };
+        let Some(first) = self.sockets.get_mut(&key) else {
+            carrier.take(conversation, &self.secrets, at, what, sink);
+            return;
+        };
+        let HttpHappening::Closed { by, how } = what else {
+            carrier.take(conversation, &self.secrets, at, what, &mut Listening { sink, first });
+            return;
+        };
+        let closed = closing::end(*first, (by, how), conversation, at, sink);
+        carrier.take(conversation, &self.secrets, at, closed, sink);
+        self.sockets.remove(&key);
+        if conversation.ended {
+            self.conversations.ended(session);
         }
     }
 

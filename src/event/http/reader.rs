@@ -49,6 +49,11 @@ impl Pen<'_> {
     pub(super) fn end(&mut self, open: OpenBody) {
         self.scribe.end_body(open, self.at, self.sink);
     }
+
+    /// The body broke off, or we stopped reading it: what it lacks is no fault of its sender.
+    pub(super) fn end_cut(&mut self, open: OpenBody) {
+        self.scribe.end_cut_body(open, self.at, self.sink);
+    }
 }
 
 pub(super) struct Body {
@@ -126,7 +131,11 @@ impl Body {
         let why = trouble.told(self.content.name());
         pen.happening(Happening::Lost { from: Some(self.from), events: 1, bytes: 0, why });
         match std::mem::replace(&mut self.reader, Reader::Skip) {
-            Reader::Long(open) => pen.end(open),
+            Reader::Long(open) => pen.end_cut(open),
+            Reader::Short(text) if looks_like_rpc(&text) => {
+                self.had_rpc = true;
+                pen.scribe.cut_body(self.from, pen.at, Some(pen.carrier), &text, pen.sink);
+            }
             Reader::Events(mut events) => events.end(pen),
             _ => {}
         }
@@ -136,15 +145,15 @@ impl Body {
     pub(super) fn end(&mut self, pen: &mut Pen<'_>) {
         let Body { from, kind, content, reader, expects_rpc, had_rpc, .. } = self;
         let broken = content.finish(&mut |piece| reader.feed(*from, *kind, *expects_rpc, had_rpc, piece, pen));
+        if let Some(trouble) = broken {
+            return self.give_up(trouble, pen);
+        }
         match std::mem::replace(&mut self.reader, Reader::Done) {
             Reader::Short(text) => self.end_short(&text, pen),
             Reader::Long(open) => pen.end(open),
             Reader::Events(mut events) => events.end(pen),
             Reader::Socket(mut socket) => socket.end(self.from, pen),
             Reader::Skip | Reader::Done => {}
-        }
-        if let Some(trouble) = broken {
-            self.give_up(trouble, pen);
         }
     }
 

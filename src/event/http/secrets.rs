@@ -19,7 +19,25 @@ const DIGITS: usize = 16;
 const SESSION_KEYS: &[&str] = &["sessionid", "session", "sid", "mcpsessionid", "transportid"];
 
 /// Query keys that carry a credential and are too short or too common elsewhere for the general list.
-const URL_SECRETS: &[&str] = &["key", "token", "code", "sig", "signature", "auth", "state"];
+const URL_SECRETS: &[&str] = &[
+    "key",
+    "userkey",
+    "token",
+    "code",
+    "sig",
+    "signature",
+    "auth",
+    "state",
+    "pass",
+    "bearer",
+    "hmac",
+    "hash",
+    "ticket",
+];
+
+/// A header field with one of these in its name, spelled without separators, carries a credential.
+const SECRET_PARTS: &[&str] =
+    &["auth", "token", "secret", "signature", "cookie", "credential", "apikey", "password", "dpop", "jwt", "assertion"];
 
 /// A longer path segment that mixes letters and digits is taken for a token (`/hooks/T02AB…/x8Jf…`).
 const LONGEST_PLAIN_SEGMENT: usize = 24;
@@ -54,8 +72,10 @@ impl Secrets {
     /// The value of a header field, fit to be kept.
     pub fn field<'a>(&self, name: &str, value: &'a str) -> Cow<'a, str> {
         match kind_of(name) {
-            Kept::AsItIs => Cow::Borrowed(value),
-            Kept::Hashed => {
+            // Whatever the field is called: behind such a word stands a credential.
+            Kept::AsItIs if after_scheme(value.as_bytes()) == 0 => Cow::Borrowed(value),
+            Kept::Words => Cow::Owned(self.words(value)),
+            Kept::AsItIs | Kept::Hashed => {
                 let scheme = after_scheme(value.as_bytes()).min(value.len());
                 match value.split_at_checked(scheme) {
                     Some((scheme, secret)) if !secret.is_empty() => {
@@ -74,7 +94,7 @@ impl Secrets {
             Some((path, query)) => (path, Some(query)),
             None => (target, None),
         };
-        let secret_path = path.contains('@') || path.split('/').any(looks_like_token);
+        let secret_path = path.contains(['@', ';']) || path.split('/').any(looks_like_token);
         if query.is_none() && !secret_path {
             return Cow::Borrowed(target);
         }
@@ -84,18 +104,36 @@ impl Secrets {
         } else {
             kept.push_str(path);
         }
-        for (number, pair) in query.into_iter().flat_map(|query| query.split('&')).enumerate() {
-            kept.push(if number == 0 { '?' } else { '&' });
-            match pair.split_once('=') {
-                Some((name, value)) if !value.is_empty() && is_secret_key(name, value) => {
-                    kept.push_str(name);
-                    kept.push('=');
-                    kept.push_str(&self.hash(value));
-                }
-                _ => kept.push_str(pair),
+        let mut before = '?';
+        for pairs in query.into_iter().flat_map(|query| query.split('&')) {
+            for pair in pairs.split(';') {
+                kept.push(before);
+                self.pair(pair, &mut kept);
+                before = ';';
             }
+            before = '&';
         }
         Cow::Owned(kept)
+    }
+
+    fn pair(&self, pair: &str, kept: &mut String) {
+        match pair.split_once('=') {
+            Some((name, value)) if !value.is_empty() && is_secret_key(&decoded(name), value) => {
+                kept.push_str(name);
+                kept.push('=');
+                kept.push_str(&self.hash(value));
+            }
+            _ => kept.push_str(pair),
+        }
+    }
+
+    /// A list of words, of which some may be tokens: clients that cannot set headers on a WebSocket put them here.
+    fn words(&self, value: &str) -> String {
+        let kept = value.split(',').map(|word| match looks_like_token(word.trim()) {
+            true => self.hash(word.trim()),
+            false => word.trim().to_string(),
+        });
+        kept.collect::<Vec<_>>().join(", ")
     }
 
     fn path(&self, path: &str, kept: &mut String) {
@@ -103,6 +141,10 @@ impl Secrets {
             if number > 0 {
                 kept.push('/');
             }
+            let (segment, pairs) = match segment.split_once(';') {
+                Some((segment, pairs)) => (segment, Some(pairs)),
+                None => (segment, None),
+            };
             match segment.rsplit_once('@') {
                 // user:password@host
                 Some((user, host)) => {
@@ -112,6 +154,10 @@ impl Secrets {
                 }
                 None if looks_like_token(segment) => kept.push_str(&self.hash(segment)),
                 None => kept.push_str(segment),
+            }
+            for pair in pairs.into_iter().flat_map(|pairs| pairs.split(';')) {
+                kept.push(';');
+                self.pair(pair, kept);
             }
         }
     }
@@ -130,6 +176,7 @@ enum Kept {
     AsItIs,
     Hashed,
     Url,
+    Words,
 }
 
 fn kind_of(name: &str) -> Kept {
@@ -140,12 +187,39 @@ fn kind_of(name: &str) -> Kept {
     if is_plain_field(&lower) {
         return Kept::AsItIs;
     }
+    let plain = plain_key(&lower);
     match lower.as_str() {
-        "mcp-session-id" => Kept::Hashed,
+        "mcp-session-id" | "x-session" => Kept::Hashed,
         "referer" | "location" | "content-location" | "link" => Kept::Url,
-        _ if keys::class(name.as_bytes()).is_secret() || plain_key(&lower).ends_with("sessionid") => Kept::Hashed,
+        "sec-websocket-protocol" => Kept::Words,
+        "author" | "x-author" => Kept::AsItIs,
+        _ if keys::class(name.as_bytes()).is_secret() || plain.ends_with("sessionid") => Kept::Hashed,
+        _ if SECRET_PARTS.iter().any(|part| plain.contains(part)) => Kept::Hashed,
         _ => Kept::AsItIs,
     }
+}
+
+/// A name without its percent signs: `t%6Fken` is `token`.
+fn decoded(name: &str) -> Cow<'_, str> {
+    if !name.contains('%') {
+        return Cow::Borrowed(name);
+    }
+    let mut bytes = Vec::with_capacity(name.len());
+    let mut rest = name.as_bytes();
+    while let [first, after @ ..] = rest {
+        let digits = after.first_chunk::<2>().and_then(|two| std::str::from_utf8(two).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).filter(|_| *first == b'%') {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The fields nearly every message carries, in lower case: told apart before the long lists are asked.
@@ -182,6 +256,7 @@ fn is_secret_key(name: &str, value: &str) -> bool {
     let plain = plain_key(name);
     SESSION_KEYS.contains(&plain.as_str())
         || URL_SECRETS.contains(&plain.as_str())
+        || plain.ends_with("signature")
         || (keys::class(name.as_bytes()).is_secret() && !keys::is_harmless_value(value.as_bytes()))
         || looks_like_token(value)
 }
@@ -190,7 +265,9 @@ fn looks_like_token(segment: &str) -> bool {
     segment.len() > LONGEST_PLAIN_SEGMENT
         && segment.bytes().any(|byte| byte.is_ascii_digit())
         && segment.bytes().any(|byte| byte.is_ascii_alphabetic())
-        && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~' | b'='))
+        && segment
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~' | b'=' | b':' | b'%'))
 }
 
 fn is_hash(value: &str) -> bool {
@@ -217,6 +294,19 @@ mod tests {
         for name in ["Accept", "MCP-Protocol-Version", "Last-Event-ID", "Content-Length"] {
             assert_eq!(secrets.field(name, "2025-06-18"), "2025-06-18", "{name}");
         }
+        for (name, value) in [
+            ("X-Auth-Key", "v4lue"),
+            ("X-Custom-Auth", "v4lue"),
+            ("Authentication", "v4lue"),
+            ("DPoP", "v4lue"),
+            ("X-Session", "v4lue"),
+            ("X-Signature", "v4lue"),
+            ("X-Anything", "Bearer v4lue"),
+            ("Sec-WebSocket-Protocol", "mcp, v4lueAAAAAAAAAAAAAAAAAAAAAAAA"),
+        ] {
+            let kept = secrets.field(name, value);
+            assert!(kept.contains("hash:") && !kept.contains("v4lue"), "{name}: {kept}");
+        }
         assert_ne!(secrets.hash("a"), Secrets::new(&[8; 32]).hash("a"));
     }
 
@@ -233,6 +323,18 @@ mod tests {
         assert_eq!(secrets.target(&kept), kept, "hashing again changes nothing");
         let path = secrets.target("/s/Ab12Cd34Ef56Gh78Ij90Kl12Mn/mcp");
         assert!(path.starts_with("/s/hash:") && path.ends_with("/mcp"), "{path}");
+        for secret in [
+            "/mcp?api%5Fkey=zz9",
+            "/mcp?t%6Fken=zz9",
+            "/mcp?a=1;token=zz9",
+            "/mcp;token=zz9/x",
+            "/mcp?pass=zz9",
+            "/mcp?X-Goog-Signature=zz9",
+            "/bot123456:zz9ABCDEFGHIJKLMNOPQRSTUVWXYZ/send",
+        ] {
+            let kept = secrets.target(secret);
+            assert!(kept.contains("hash:") && !kept.contains("zz9"), "{kept}");
+        }
         let user = secrets.target("http://me:pw@host/x");
         assert!(!user.contains("pw") && user.contains("@host/x"), "{user}");
         assert_eq!(secrets.session_of_target("/messages/?session_id=0123"), Some(secrets.hash("0123")));

@@ -1,10 +1,14 @@
 //! One direction of a WebSocket, read from a copy of its bytes.
 
 use crate::event::scribe::OpenBody;
-use crate::event::{Happening, Side};
+use crate::event::{Happening, How, Side};
 use crate::wire::websocket::{Told, WebSocket};
 
+use super::closing::party;
 use super::reader::Pen;
+
+/// The carrier that began its conversation: a WebSocket that did is all there is to it, and ends it.
+const FIRST_CARRIER: u64 = 1;
 
 /// So much of a close frame's reason goes into a note.
 const LONGEST_REASON_CHARS: usize = 123;
@@ -30,7 +34,7 @@ impl Socket {
         let Socket { frames, open } = self;
         frames.finish(&mut |told: Told<'_>| hear(told, from, open, pen));
         if let Some(open) = open.take() {
-            pen.end(open);
+            pen.end_cut(open);
         }
     }
 }
@@ -46,8 +50,10 @@ fn hear(told: Told<'_>, from: Side, open: &mut Option<OpenBody>, pen: &mut Pen<'
                 let why = "a WebSocket message could not be read whole".to_string();
                 pen.happening(Happening::Lost { from: Some(from), events: 1, bytes: 0, why });
             }
-            if let Some(open) = open.take() {
-                pen.end(open);
+            match open.take() {
+                Some(open) if readable => pen.end(open),
+                Some(open) => pen.end_cut(open),
+                None => {}
             }
         }
         Told::Ping | Told::Pong => {}
@@ -55,6 +61,10 @@ fn hear(told: Told<'_>, from: Side, open: &mut Option<OpenBody>, pen: &mut Pen<'
             let reason: String = String::from_utf8_lossy(reason).chars().take(LONGEST_REASON_CHARS).collect();
             let code = code.map_or("no code".to_string(), |code| code.to_string());
             pen.note(format!("the {} closes the WebSocket: {code} {reason}", from.name()).trim_end().to_string());
+            if pen.carrier == FIRST_CARRIER {
+                let closed = Happening::Closed { from, by: party(from), how: How::Eof };
+                pen.scribe.happening(pen.at, None, closed, pen.sink);
+            }
         }
         Told::Fault(fault) => pen.note(format!("{} from the {}", fault.name(), from.name())),
     }

@@ -212,6 +212,25 @@ fn a_session_that_is_gone_ends_and_the_next_one_is_another() {
 }
 
 #[test]
+fn not_every_404_ends_a_session() {
+    let mut desk = Desk::new(false);
+    desk.ask(1, "POST", "/mcp", &[JSON], &initialize(0)).answer(1, 200, &[JSON, SESSION], &result(0));
+    desk.ask(2, "GET", "/mcp", &[WANTS, SESSION], "").answer(2, 404, &[], "");
+    desk.ask(3, "GET", "/.well-known/oauth-protected-resource", &[SESSION], "").answer(3, 404, &[], "");
+    desk.ask(4, "POST", "/register", &[JSON, SESSION], "{}").answer(4, 404, &[], "");
+    desk.ask(5, "DELETE", "/mcp", &[SESSION], "").answer(5, 405, &[], "");
+    assert!(!desk.told(1).iter().any(|line| line.contains("ended by")), "{:?}", desk.told(1));
+    // A 404 that the next call takes back, and one that stands.
+    desk.ask(6, "POST", "/mcp", &[JSON, SESSION], &call(1)).answer(6, 404, &[], "");
+    desk.ask(7, "POST", "/mcp", &[JSON, SESSION], &call(2)).answer(7, 200, &[JSON], &result(2));
+    desk.ask(8, "POST", "/mcp", &[JSON, SESSION], &call(3)).answer(8, 404, &[], "");
+    desk.ask(9, "POST", "/mcp", &[JSON, SESSION], &call(4)).answer(9, 404, &[], "");
+    let told = desk.told(1);
+    let ends: Vec<&String> = told.iter().filter(|line| line.contains("ended by")).collect();
+    assert_eq!(ends, ["6 ended by server 404", "8 ended by server 404"]);
+}
+
+#[test]
 fn without_session_ids_connection_and_client_tell_conversations_apart() {
     let mut desk = Desk::new(false);
     // Two runs of one client against a server without sessions; the first goes on after the second began.
@@ -266,6 +285,11 @@ fn the_older_transport_is_one_session_per_event_stream() {
         assert_eq!(told.last().unwrap(), "1 <- 0 result");
     }
     assert!(!format!("{:?}", desk.kept).contains("aa11"), "the session's id was kept");
+    // Who closes the stream ends the session; what the tap closes lives on.
+    desk.take(1, HttpHappening::Closed { by: Party::Client, how: How::Eof });
+    desk.scribe.finish(99_000_000, &mut desk.kept);
+    assert_eq!(desk.told(1)[11..], ["1 client eof", "closed client"]);
+    assert_eq!(desk.told(2)[11..], ["1 tap eof", "closed client", "closed server"]);
 }
 
 #[test]
@@ -343,6 +367,8 @@ fn compressed_bodies_are_read_and_bombs_are_told() {
     let told = desk.told(1);
     assert!(told.contains(&"1 <- 1 result".to_string()));
     assert!(told.iter().any(|line| line.starts_with("2 lost a gzip body that inflates")), "{told:?}");
+    // It was sent as a whole; only we did not read it.
+    assert!(told.contains(&"2 <- 2 result".to_string()), "{told:?}");
     assert!(told.iter().any(|line| line.starts_with("3 lost a body coded as br")), "{told:?}");
 }
 
@@ -366,10 +392,11 @@ fn long_bodies_go_through_in_parts_and_torn_ones_are_kept() {
     );
     let span = desk.kept.events.iter().find_map(Event::span).unwrap();
     assert_eq!(span.len as usize, long.len());
-    // Half a JSON body is evidence too.
-    desk.ask(2, "POST", "/", &[JSON], &call(2)).head(2, 200, &[JSON]).say(2, "{\"jsonrpc\":\"2.0\",\"id\":2");
+    // Half a JSON body is evidence too, no fault of who wrote it, and no answer.
+    desk.ask(2, "POST", "/", &[JSON], &call(2)).head(2, 200, &[JSON]);
+    desk.say(2, "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"text\":\"half of");
     desk.take(2, HttpHappening::Closed { by: Party::Server, how: How::Reset });
-    assert_eq!(desk.told(2)[1..], ["1 POST /", "1 -> 2 tools/call", "1 200", "1 <-bad-json", "1 server reset"]);
+    assert_eq!(desk.told(2)[1..], ["1 POST /", "1 -> 2 tools/call", "1 200", "1 <-truncated", "1 server reset"]);
 }
 
 #[test]
@@ -388,8 +415,10 @@ fn a_websocket_is_a_session_of_its_own() {
     for piece in frame(&result(1), false).chunks(5) {
         desk.take(1, HttpHappening::ResponseBody(piece));
     }
+    // The client closes; the server says so too, and lets go of the connection first.
+    desk.take(1, HttpHappening::RequestBody(&[0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe8]));
     desk.take(1, HttpHappening::ResponseBody(&[0x88, 0x02, 0x03, 0xe8]));
-    desk.take(1, HttpHappening::Closed { by: Party::Server, how: How::Eof });
+    desk.take(1, HttpHappening::Closed { by: Party::Server, how: How::Reset });
     assert_eq!(
         desk.told(1),
         [
@@ -399,8 +428,23 @@ fn a_websocket_is_a_session_of_its_own() {
             "1 stream",
             "1 -> 1 tools/call",
             "1 <- 1 result",
+            "1 note the client closes the WebSocket: 1000",
+            "closed client",
             "1 note the server closes the WebSocket: 1000",
-            "1 server eof",
+            "closed server",
+            "1 client eof",
         ]
     );
+    // One that is torn ends its session as well, by whoever tore it.
+    desk.ask(2, "GET", "/ws", &[("Upgrade", "websocket"), ("Connection", "Upgrade")], "").head(2, 101, &[]);
+    desk.take(2, HttpHappening::RequestBody(&frame(&call(1), true)));
+    desk.take(2, HttpHappening::Closed { by: Party::Server, how: How::Reset });
+    assert_eq!(desk.told(2)[4..], ["1 -> 1 tools/call", "closed client", "closed server", "1 server reset"]);
+    // A log that does not say who closed proves no end.
+    desk.ask(4, "GET", "/ws", &[("Upgrade", "websocket"), ("Connection", "Upgrade")], "").head(4, 101, &[]);
+    desk.take(4, HttpHappening::Closed { by: Party::Unknown, how: How::Eof });
+    assert_eq!(desk.told(3)[3..], ["1 stream", "1 unknown eof"]);
+    // What the same client posts later is not part of it.
+    desk.ask(3, "POST", "/rpc", &[JSON], &call(1));
+    assert_eq!(desk.sessions().len(), 4);
 }

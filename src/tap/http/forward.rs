@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::event::{How, Party, Side};
-use crate::peer::http::{Trouble, Upstream};
+use crate::peer::http::{Kept, Trouble, Upstream};
 
 use super::body::{Gate, RequestBody, ResponseBody};
 use super::guard::Ground;
@@ -41,6 +42,7 @@ pub(super) struct Line {
     pub(super) client: String,
     pub(super) ground: Arc<Ground>,
     pub(super) requests: AtomicU64,
+    pub(super) kept: Arc<Kept<RequestBody>>,
     /// Held by everything that must end before the worker may.
     pub(super) open: mpsc::Sender<()>,
 }
@@ -82,12 +84,26 @@ pub(super) async fn forward(
         Err(why) => return refuse(&carrier, 400, &why),
     };
     let mut waiting = Waiting(Some(carrier.clone()));
-    let sent = forwarder.upstream.send(request).await;
-    waiting.0 = None;
+    let sent = forwarder.upstream.send(&line.kept, request).await;
     let (mut response, lease) = match sent {
         Ok(answered) => answered,
-        Err(trouble) => return unanswered(&forwarder, &carrier, trouble),
+        Err(trouble) => {
+            let (words, how) = match trouble {
+                Trouble::Unreachable { why, unsent } => {
+                    take_in(unsent.into_body()).await;
+                    (format!("cannot be reached: {why}"), How::Error)
+                }
+                Trouble::Broken(why) => (format!("ended before it answered: {why}"), How::Reset),
+            };
+            waiting.0 = None;
+            return unanswered(&forwarder, &carrier, &words, how);
+        }
     };
+    waiting.0 = None;
+    // Of two lengths the chunks' own counts; both at once must not be passed on.
+    if response.headers().contains_key(header::TRANSFER_ENCODING) {
+        response.headers_mut().remove(header::CONTENT_LENGTH);
+    }
     carrier.response(response.status().as_u16(), response.headers());
     // The version belongs to the hop: an upstream of 1.0 need not cost the client its connection.
     *response.version_mut() = Version::HTTP_11;
@@ -163,12 +179,25 @@ fn refuse(carrier: &Carrier, status: u16, why: &str) -> Response<ResponseBody> {
     response
 }
 
-fn unanswered(forwarder: &Forwarder, carrier: &Carrier, trouble: Trouble) -> Response<ResponseBody> {
-    let url = forwarder.upstream.address().url();
-    let (words, how) = match trouble {
-        Trouble::Unreachable(why) => (format!("upstream {url} cannot be reached: {why}"), How::Error),
-        Trouble::Broken(why) => (format!("upstream {url} ended before it answered: {why}"), How::Reset),
+/// What a client sends is recorded even if there is nobody to pass it on to, as far as one may wait for it.
+async fn take_in(mut body: RequestBody) {
+    let all = async {
+        let mut left = MOST_TAKEN_IN_BYTES;
+        while let Some(Ok(frame)) = body.frame().await {
+            match left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
+                Some(rest) => left = rest,
+                None => return,
+            }
+        }
     };
+    let _ = tokio::time::timeout(TAKEN_IN_WITHIN, all).await;
+}
+
+const MOST_TAKEN_IN_BYTES: usize = 1024 * 1024;
+const TAKEN_IN_WITHIN: Duration = Duration::from_secs(2);
+
+fn unanswered(forwarder: &Forwarder, carrier: &Carrier, words: &str, how: How) -> Response<ResponseBody> {
+    let words = format!("upstream {} {words}", forwarder.upstream.address().url());
     carrier.note(&words);
     let response = own_words(carrier, 502, &format!("rpctap: {words}\n"), false);
     carrier.response_end();

@@ -2,7 +2,7 @@
 //!
 //! Comes in: connections of clients. Goes out: their requests to one upstream server and its responses back, chunk by
 //! chunk; and notes of all of it for the recorder, through [`Notes`]. Each worker is one thread with its own runtime
-//! and its own upstream connections, and gets its share of the clients, so that a request never changes threads.
+//! and gets its share of the clients, so that a request never changes threads.
 //! Refuses to know what the bytes mean: all reading happens on the recorder's side ([`HttpTranscriber`]).
 
 mod body;
@@ -302,12 +302,14 @@ impl Worker {
             client: client.ip().to_string(),
             ground: ground.clone(),
             requests: AtomicU64::new(0),
+            kept: Arc::default(),
             open: open.clone(),
         });
         let forwarder = self.forwarder.clone();
         let service = service_fn(move |request| {
-            let answer = forward(forwarder.clone(), line.clone(), request);
-            async move { Ok::<_, Infallible>(answer.await) }
+            let (forwarder, line) = (forwarder.clone(), line.clone());
+            // Boxed, since it is large, and handed on several times before it runs.
+            Box::pin(async move { Ok::<_, Infallible>(forward(forwarder, line, request).await) })
         });
         let connection = http1::Builder::new()
             .preserve_header_case(true)

@@ -4,7 +4,6 @@
 //! [`HttpHappening`]s for the scribe. Writing a note is one copy: nothing is parsed where bytes are forwarded.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
@@ -49,6 +48,12 @@ impl HttpTranscriber {
     pub fn new(setup: HttpSetup) -> HttpTranscriber {
         HttpTranscriber { scribe: HttpScribe::new(setup) }
     }
+
+    /// For notes of which the first are elsewhere.
+    pub fn from_the_middle(mut self) -> HttpTranscriber {
+        self.scribe.begin_in_the_middle();
+        self
+    }
 }
 
 impl Transcriber for HttpTranscriber {
@@ -92,12 +97,12 @@ pub(super) struct Carrier {
 thread_local! {
     /// Heads are put together here, so that a note costs no allocation.
     static DESK: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-    /// Hashes of the secrets this thread saw last: a client sends the same ones with every request.
-    static HASHED: RefCell<HashMap<Box<str>, Box<str>>> = RefCell::default();
+    /// Hashes of the secrets this thread saw last, the latest first: a client sends the same ones with every request.
+    static HASHED: RefCell<Vec<Hashed>> = const { RefCell::new(Vec::new()) };
 }
 
 /// More secrets than this are not remembered.
-const MOST_REMEMBERED: usize = 512;
+const MOST_REMEMBERED: usize = 64;
 
 fn text(desk: &mut Vec<u8>, bytes: &[u8]) {
     desk.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
@@ -115,21 +120,26 @@ fn field_list(desk: &mut Vec<u8>, fields: &HeaderMap, secrets: &Secrets) {
 }
 
 fn hidden(desk: &mut Vec<u8>, name: &str, value: &[u8], secrets: &Secrets) {
-    let value = String::from_utf8_lossy(value);
     HASHED.with(|hashed| {
         let mut hashed = hashed.borrow_mut();
         // Whether it is hidden depends on the name, so equal values of different fields are different here.
-        let key = format!("{name}:{value}");
-        if let Some(known) = hashed.get(key.as_str()) {
-            return text(desk, known.as_bytes());
+        if let Some(at) = hashed.iter().position(|known| *known.value == *value && *known.name == *name) {
+            hashed[..=at].rotate_right(1);
+            return text(desk, hashed[0].kept.as_bytes());
         }
-        let kept = secrets.field(name, &value);
+        let readable = String::from_utf8_lossy(value);
+        let kept = secrets.field(name, &readable);
         text(desk, kept.as_bytes());
-        if hashed.len() >= MOST_REMEMBERED {
-            hashed.clear();
-        }
-        hashed.insert(key.into(), kept.into());
+        hashed.truncate(MOST_REMEMBERED - 1);
+        hashed.insert(0, Hashed { name: name.into(), value: value.into(), kept: kept.into() });
     });
+}
+
+/// What stands for a secret.
+struct Hashed {
+    name: Box<str>,
+    value: Box<[u8]>,
+    kept: Box<str>,
 }
 
 impl Carrier {
