@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::event::{Bodies, Event, Session, SessionKey, Side};
 use crate::exchange::Fact;
 use crate::exchange::gauge::{Gauge, GaugeReader};
-use crate::finding::{Analyzer, Options};
+use crate::finding::{Analyzer, Options, sessions};
 use crate::import;
 use crate::report::chart::Rows;
 use crate::report::peers::Peers;
@@ -168,6 +168,7 @@ impl<'a> Judging<'a> {
         }
         self.bar.finish_and_clear();
         self.done.sort_by_key(|(place, _)| *place);
+        sessions::mark_habits(&mut self.done.iter_mut().map(|(_, told)| &mut told.judged).collect::<Vec<_>>());
         self.done.into_iter().map(|(_, told)| told).collect()
     }
 }

@@ -27,7 +27,10 @@ impl Fold {
         else {
             return self.answer_without_id(from, message, carrier, facts);
         };
-        let slot = match self.pending[asker as usize].find(&id, carrier) {
+        let apart = self.many_clients(carrier) && self.brought_a_request(carrier);
+        let fits =
+            |slot: &Slot| !apart || self.pending[asker as usize].get(*slot).is_some_and(|open| open.carrier == carrier);
+        let slot = match self.pending[asker as usize].find(&id, carrier).filter(fits) {
             Some(slot) => slot,
             None => {
                 let closed = self.recent[asker as usize].find(&id).map(|closed| closed.outcome);
@@ -215,6 +218,7 @@ impl Fold {
         if open.cancel.is_none()
             && self.knows.times
             && alone
+            && !self.many_clients(open.carrier)
             && !open.role.may_stay_open()
             && again.at - open.at >= self.race_window()
             && self.long_enough_to_give_up(again.at - open.at)
@@ -309,7 +313,11 @@ impl Fold {
             many_answers: open.answers > 0,
             initialize: open.role == Role::Initialize,
         });
-        let end = if outcome == Outcome::AnsweredAfterClose { self.ends.client } else { None };
+        let (end, cause) = match outcome {
+            Outcome::AnsweredAfterClose => (self.ends.client, Cause::None),
+            Outcome::PeerDied => (Some(now), Cause::PeerDead),
+            _ => (None, Cause::None),
+        };
         facts.push(Fact::Exchange(Exchange {
             asked_by: open.asker,
             generation: open.generation,
@@ -322,7 +330,7 @@ impl Fold {
             opened_at: open.at,
             closed_at: Some(now.at),
             outcome,
-            cause: Cause::None,
+            cause,
             cancel: open.cancel.map(|note| Mark { seq: note.seq, at: note.at }),
             cancel_of: open.cancel.map(|note| note.of),
             answer,

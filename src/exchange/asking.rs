@@ -32,17 +32,18 @@ impl Fold {
         open.row = self.names.row(from, method, tool);
         self.names.rows[open.row as usize].count += 1;
         self.check_id(&open, &written, facts);
-        self.check_turn_to_speak(from, message, role, facts);
+        self.check_turn_to_speak(from, message, role, carrier, facts);
 
         let dialect = self.dialect_of(&open);
+        let many_clients = self.many_clients(carrier);
         let known_open = self.pending[asker].newest(&open.id);
         if let Some(slot) = known_open
             && let Some(earlier) = self.pending[asker].get(slot)
         {
             open.generation = earlier.generation + 1;
             // Without sessions, different clients may use one id on different connections.
-            let apart =
-                carrier.is_some() && earlier.carrier != carrier && (dialect.is_modern_mcp() || dialect.is_a2a());
+            let sessionless = many_clients || dialect.is_modern_mcp() || dialect.is_a2a();
+            let apart = carrier.is_some() && earlier.carrier != carrier && sessionless;
             if !apart && open.id != Id::Null {
                 let kind = match earlier.cancel {
                     Some(_) => SlipKind::IdReuseAfterCancel,
@@ -57,7 +58,7 @@ impl Fold {
             let before =
                 self.recent[asker].find(&open.id).map(|closed| (closed.generation, closed.closed_seq, closed.seq));
             open.generation = before.map_or(2, |(generation, ..)| generation + 1);
-            if dialect.ids_are_used_up() {
+            if dialect.ids_are_used_up() && !many_clients {
                 let also = before.map(|(_, closed, seq)| vec![seq, closed]).unwrap_or_default();
                 self.request_slip(facts, SlipKind::IdReuseAfterClose, &open, also);
             }
@@ -98,10 +99,10 @@ impl Fold {
         let lsp = self.spoken.dialect.is_lsp_like();
         let mut reused = false;
         if message.marks.has(Place::RequestProgressToken) && !lsp {
-            open.tokens[0] = message.marks.raw(places[0][0]).map(Into::into);
+            open.tokens[0] = message.marks.raw(places[0][0]).map(|token| self.token_key(token, carrier).into());
         } else if lsp {
             for (at, place) in places[1].into_iter().enumerate() {
-                open.tokens[at] = message.marks.raw(place).map(Into::into);
+                open.tokens[at] = message.marks.raw(place).map(|token| self.token_key(token, carrier).into());
             }
         }
         for token in open.tokens.iter().flatten() {
@@ -185,7 +186,14 @@ impl Fold {
     }
 
     /// Who may say what when: before the handshake is done, after the shutdown, against the direction.
-    pub(super) fn check_turn_to_speak(&mut self, from: Side, message: &Message, role: Role, facts: &mut Vec<Fact>) {
+    pub(super) fn check_turn_to_speak(
+        &mut self,
+        from: Side,
+        message: &Message,
+        role: Role,
+        carrier: Option<u64>,
+        facts: &mut Vec<Fact>,
+    ) {
         let asks = message.is_request();
         let dialect = message.marks.text(Place::MetaVersion).map_or(self.spoken.dialect, Dialect::mcp_of);
         if asks && from == Side::Server && !dialect.server_may_ask() && !self.spoken.shook_hands && self.knows.direction
@@ -210,7 +218,7 @@ impl Fold {
                 _ => dialect.is_mcp() && !asks,
             };
             let sure = dialect.is_lsp_like() || asks;
-            if !fine && sure && !dialect.is_acp() {
+            if !fine && sure && !dialect.is_acp() && !self.many_clients(carrier) {
                 self.slip(facts, SlipKind::BeforeInitialize, from, message.method.clone(), id_text(message));
             }
         }

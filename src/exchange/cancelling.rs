@@ -33,6 +33,13 @@ impl Fold {
         };
         cancel.named = id.to_string();
         let own = &self.pending[from as usize];
+        let many_clients = self.many_clients(carrier);
+        if many_clients && own.several(&id) {
+            // Whose request it means cannot be told.
+            cancel.doubtful = true;
+            cancel.end = CancelEnd::Undecided;
+            return facts.push(Fact::Cancel(cancel));
+        }
         let mut found = own.newest(&id);
         if found.is_none()
             && !self.used[from as usize].contains(&id)
@@ -49,7 +56,10 @@ impl Fold {
         }
         match found {
             Some(slot) => self.cancel_open(from, slot, cancel, carrier, facts),
-            None => self.cancel_closed(from, &id, cancel, facts),
+            None => {
+                cancel.doubtful = many_clients;
+                self.cancel_closed(from, &id, cancel, facts);
+            }
         }
     }
 
@@ -119,7 +129,7 @@ impl Fold {
         } else {
             cancel.target = CancelTarget::Unknown;
         }
-        cancel.doubtful = self.gap[from as usize].is_some() || self.could_be_from_before(from, id);
+        cancel.doubtful |= self.gap[from as usize].is_some() || self.could_be_from_before(from, id);
         facts.push(Fact::Cancel(cancel));
     }
 

@@ -9,7 +9,7 @@ use crate::protocol::Role;
 use super::ending::End;
 use super::fact::{Fact, Mark};
 use super::fold::Fold;
-use super::pending::Slot;
+use super::pending::{Left, Slot};
 use super::{CancelEnd, CancelOf, Outcome, Stream, StreamEnd};
 
 /// One HTTP exchange that is open.
@@ -25,6 +25,8 @@ pub struct Carrier {
     /// The requests that came on it: who asked, where they are, and their number to know them again.
     pub owes: Vec<(Side, Slot, u64)>,
     pub asked: bool,
+    /// Part of the response is missing, or could not be read.
+    pub gap: bool,
 }
 
 impl Fold {
@@ -39,11 +41,15 @@ impl Fold {
             answers: 0,
             owes: Vec::new(),
             asked: false,
+            gap: false,
         };
         self.carriers.insert(carrier, opened);
     }
 
     pub(super) fn carrier_head(&mut self, carrier: Option<u64>, status: u16) {
+        if self.ends.missing && (200..300).contains(&status) {
+            (self.ends.said, self.ends.server, self.ends.missing) = (None, None, false);
+        }
         if let Some(carrier) = carrier.and_then(|carrier| self.carriers.get_mut(&carrier)) {
             carrier.status = Some(status);
         }
@@ -53,6 +59,12 @@ impl Fold {
         if let Some(carrier) = carrier.and_then(|carrier| self.carriers.get_mut(&carrier)) {
             carrier.streaming = true;
             carrier.resumes |= resumes;
+        }
+    }
+
+    pub(super) fn carrier_lost(&mut self, carrier: Option<u64>) {
+        if let Some(carrier) = carrier.and_then(|carrier| self.carriers.get_mut(&carrier)) {
+            carrier.gap = true;
         }
     }
 
@@ -82,6 +94,12 @@ impl Fold {
         carrier.and_then(|carrier| self.carriers.get(&carrier)).is_some_and(|carrier| carrier.resumes)
     }
 
+    /// HTTP itself refused what came on this carrier.
+    pub(super) fn refused(&self, carrier: Option<u64>) -> bool {
+        let status = carrier.and_then(|carrier| self.carriers.get(&carrier)).and_then(|carrier| carrier.status);
+        status.is_some_and(|status| status >= 400)
+    }
+
     /// The one open request on this HTTP exchange, if it is the only one.
     pub(super) fn only_request_on(&self, carrier: Option<u64>, asker: Side) -> Option<Slot> {
         let carrier = self.carriers.get(&carrier?)?;
@@ -102,16 +120,42 @@ impl Fold {
             .copied()
             .filter(|(side, slot, seq)| self.pending[*side as usize].get(*slot).is_some_and(|open| open.seq == *seq))
             .collect();
+        self.hang_ups.closed(by == Party::Client, !owed.is_empty(), carrier.method == "DELETE", self.now);
+        let left_open = owed.iter().any(|(side, slot, _)| self.outlives_its_cancel(*side, *slot, &carrier, by));
         let mut unanswered = 0;
         for (side, slot, _) in owed {
             unanswered += u64::from(self.request_left(side, slot, &carrier, by, how, facts));
         }
         let end = match by {
-            _ if unanswered == 0 => StreamEnd::Closed,
+            _ if left_open => StreamEnd::LeftOpen,
+            // The answer may have been in what is missing.
+            _ if unanswered == 0 || carrier.gap => StreamEnd::Closed,
             Party::Client => StreamEnd::Disconnected,
             _ => StreamEnd::EndedWithoutAnswer,
         };
+        let unanswered = if carrier.gap { 0 } else { unanswered };
         self.stream_over(number, &carrier, end, Some(self.now), unanswered, facts);
+    }
+
+    /// The session is over, or asked to be: a server that grants a DELETE closes the streams before it answers.
+    fn is_ending(&self) -> bool {
+        let asked = || self.carriers.values().any(|carrier| carrier.method == "DELETE");
+        self.ends.said.is_some() || self.end() != End::No || asked()
+    }
+
+    /// The request was cancelled a while ago, and it was not the server that ended the response then.
+    fn outlives_its_cancel(&self, side: Side, slot: Slot, carrier: &Carrier, by: Party) -> bool {
+        let Some(open) = self.pending[side as usize].get(slot) else { return false };
+        let Some(cancel) = open.cancel else { return false };
+        let over = self.is_ending();
+        self.dialect_of(open).is_legacy_mcp()
+            && self.knows.times
+            && self.knows.ends
+            && (by != Party::Server || over)
+            && carrier.status.is_none_or(|status| status == 200)
+            && open.after_cancel.is_empty()
+            && self.gap[side.other() as usize].is_none_or(|gap| gap < open.seq)
+            && self.now.at - cancel.at > self.race_window()
     }
 
     /// The HTTP exchange of an open request is over. Says whether an answer was owed on it.
@@ -129,8 +173,10 @@ impl Fold {
         let dialect = self.dialect_of(open);
         let cancelled = open.cancel.is_some();
         let (role, answers) = (open.role, open.answers);
+        // The connection to the server broke, or there was none. The refusal that came instead is not the server's.
+        let torn = by == Party::Server && matches!(how, How::Reset | How::Error);
         // Refused by HTTP itself: that is the answer.
-        if let Some(status) = carrier.status.filter(|status| *status >= 400)
+        if let Some(status) = carrier.status.filter(|status| *status >= 400 && !torn)
             && let Some(open) = self.pending[side as usize].remove(slot)
         {
             let outcome = if cancelled { Outcome::CancelledAcknowledged } else { Outcome::Failed };
@@ -164,12 +210,22 @@ impl Fold {
         }
         // What ends after the session was ended ends because of that; and the end of a recording, or a log that
         // does not show how streams end, cannot say that one ended too early.
-        let session_over = self.ends.said.is_some() || self.end() != End::No;
+        let session_over = self.is_ending();
         if session_over || by == Party::Tap || (!self.knows.ends && by == Party::Unknown) {
             return false;
         }
+        if torn {
+            self.hang_ups.broke(now);
+        }
+        // Only a stream can be taken up again.
+        if torn && !cancelled && !(carrier.streaming && dialect.is_legacy_mcp()) {
+            if let Some(open) = self.pending[side as usize].remove(slot) {
+                self.close(open, Outcome::PeerDied, None, None, CancelEnd::Moot, facts);
+            }
+            return true;
+        }
         if let Some(open) = self.pending[side as usize].get_mut(slot) {
-            open.left = Some((now, by));
+            open.left = Some(Left { mark: now, by, torn });
         }
         !cancelled
     }

@@ -9,7 +9,7 @@ use crate::rpc::Id;
 
 use super::fact::{Cause, Exchange, Fact, Mark, MovedOn, Sign};
 use super::fold::Fold;
-use super::pending::Open;
+use super::pending::{Left, Open};
 use super::{Cancel, CancelEnd, CancelTarget, Outcome, StreamEnd, TokenEnd};
 
 /// A next request sooner than this is rather a second call beside the first than a second try.
@@ -67,6 +67,7 @@ impl Fold {
         let as_of = as_of.unwrap_or(self.now.at).max(self.now.at);
         self.give_up_on_early(Micros::MAX, facts);
         let end = self.end();
+        self.session_over(as_of, facts);
         let habits = [self.habit(Side::Client, end), self.habit(Side::Server, end)];
         let roots: Vec<(u64, Id)> = {
             let mut roots: Vec<(u64, Id)> = self.pending[Side::Server as usize]
@@ -179,12 +180,12 @@ impl Fold {
     fn moved_on(&self, open: &Open, end: End, habit: Habit) -> Option<MovedOn> {
         let cut = end == End::No;
         // What shows first counts: a connection closed at the very end says nothing new.
-        let left_at = open.left.map_or(u64::MAX, |(left, _)| left.seq);
+        let left_at = open.left.map_or(u64::MAX, |left| left.mark.seq);
         let strong = self.strong_sign(open, habit).filter(|moved| moved.seq < left_at);
         if strong.is_some() && (!cut || habit.given_up >= self.limits.give_ups_in_a_row) {
             return strong;
         }
-        if let Some((left, Party::Client)) = open.left
+        if let Some(Left { mark: left, by: Party::Client, .. }) = open.left
             && end.mark().is_none_or(|mark| left.seq < mark.seq)
         {
             return Some(MovedOn { seq: left.seq, after: left.at - open.at, sign: Sign::HungUp });
@@ -299,15 +300,37 @@ impl Fold {
         exchange.cause = self.cause(open, end, roots, exchange);
         exchange.moved_on = self.moved_on(open, end, habit);
         // Closed after the session was over is closed because it was over.
-        if let Some((left, by)) = open.left
+        if let Some(Left { mark: left, by, torn }) = open.left
             && by != Party::Client
             && exchange.moved_on.is_none()
             && end.mark().is_none_or(|mark| left.seq < mark.seq)
         {
+            if torn {
+                exchange.outcome = Outcome::PeerDied;
+                exchange.cause = Cause::PeerDead;
+                exchange.end = Some(left);
+                exchange.closed_at = Some(left.at);
+                return;
+            }
             exchange.outcome = Outcome::Orphaned;
             exchange.cause = Cause::CarrierEnded;
             exchange.ended_by_server = Some(by == Party::Server);
             exchange.end = Some(left);
+            return;
+        }
+        if let Some(Left { mark: left, by: Party::Client, .. }) = open.left
+            && exchange.moved_on.is_some_and(|moved| moved.sign == Sign::HungUp)
+            && left.at - open.at < self.deadline()
+            && self.client_went(left, end)
+        {
+            (exchange.outcome, exchange.cause) = if self.server_died_before(left) {
+                (Outcome::PeerDied, Cause::PeerDead)
+            } else {
+                (Outcome::LostInShutdown, Cause::SessionEnded)
+            };
+            exchange.moved_on = None;
+            exchange.end = Some(left);
+            exchange.closed_at = Some(left.at);
             return;
         }
         if exchange.moved_on.is_some() {

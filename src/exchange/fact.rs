@@ -278,6 +278,7 @@ pub enum SlipKind {
     SubscriptionUnknown,
     StoppedOtherwise,
     StreamAfterFinal,
+    SessionNeverEnded,
     ErrorWithoutId,
     Unreadable,
     Fault,

@@ -37,7 +37,8 @@ pub struct Fold {
     /// The last message of each side that could not be read, or not as a request: what an error without an id
     /// may be about.
     pub(super) unreadable: [Option<Mark>; 2],
-    pub(super) last_notification: [Option<(Mark, Name)>; 2],
+    /// With the carrier it came on.
+    pub(super) last_notification: [Option<(Mark, Name, Option<u64>)>; 2],
     pub(super) last_message: [Option<Mark>; 2],
     /// The last response each side sent, and the newest request it was for.
     pub(super) last_response: [Option<Mark>; 2],
@@ -46,6 +47,12 @@ pub struct Fold {
     pub(super) waited: [u64; 2],
     pub(super) overlapped: [u64; 2],
     pub(super) carriers: Map<u64, super::carriers::Carrier>,
+    /// An id holds the HTTP exchanges of this session together.
+    pub(super) has_session_id: bool,
+    pub(super) hang_ups: super::hang_ups::HangUps,
+    pub(super) lease: super::sessions::Lease,
+    /// Told by [`Fold::finish`].
+    pub session: Option<super::HttpSession>,
     pub(super) tokens: [Tokens; 2],
     pub(super) works: Map<Box<str>, Work>,
     pub(super) tasks: Tasks,
@@ -84,6 +91,8 @@ pub struct Ends {
     pub stopped_by_signal: bool,
     /// A request to be told by its own means that the session is over: DELETE, 404, `exit`.
     pub said: Option<Mark>,
+    /// It was the server that said so; another answer of its takes that back.
+    pub missing: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -138,6 +147,10 @@ impl Fold {
             waited: [0; 2],
             overlapped: [0; 2],
             carriers: Map::default(),
+            has_session_id: false,
+            hang_ups: Default::default(),
+            lease: Default::default(),
+            session: None,
             tokens: Default::default(),
             works: Map::default(),
             tasks: Tasks::default(),
@@ -167,7 +180,12 @@ impl Fold {
                 self.slip(facts, SlipKind::Fault, *from, None, fault.name().to_string());
             }
             What::Stderr { .. } => {}
-            What::Happening(happening) => self.happening(happening, event.carrier, facts),
+            What::Happening(happening) => {
+                if event.carrier.is_some() {
+                    self.take_lease(happening);
+                }
+                self.happening(happening, event.carrier, facts);
+            }
         }
     }
 
@@ -196,6 +214,9 @@ impl Fold {
             }
         }
         self.last_message[from as usize] = Some(self.now);
+        if from == Side::Client {
+            self.hang_ups.client_acts(self.now);
+        }
     }
 
     /// The number and the meaning of a method; new names may tell the protocol.
@@ -242,7 +263,7 @@ impl Fold {
 
     fn notify(&mut self, from: Side, message: &Message, carrier: Option<u64>, facts: &mut Vec<Fact>) {
         let (method, role) = self.meaning(message);
-        self.check_turn_to_speak(from, message, role, facts);
+        self.check_turn_to_speak(from, message, role, carrier, facts);
         match role {
             Role::CancelRequest(place) => self.cancel_request(from, message, place, carrier, facts),
             Role::CancelSession => self.cancel_session(from, message, facts),
@@ -263,7 +284,7 @@ impl Fold {
             self.subscription_notice(from, message, facts);
         }
         let name = std::sync::Arc::clone(&self.names.methods[method as usize].name);
-        self.last_notification[from as usize] = Some((self.now, name));
+        self.last_notification[from as usize] = Some((self.now, name, carrier));
     }
 
     fn happening(&mut self, happening: &Happening, carrier: Option<u64>, facts: &mut Vec<Fact>) {
@@ -296,6 +317,9 @@ impl Fold {
                 self.ends.server.get_or_insert(self.now);
             }
             Happening::Lost { from, .. } => {
+                if *from != Some(Side::Client) {
+                    self.carrier_lost(carrier);
+                }
                 for side in [Side::Client, Side::Server] {
                     if from.is_none_or(|from| from == side) {
                         self.gap[side as usize] = Some(self.now.seq);
@@ -303,19 +327,28 @@ impl Fold {
                 }
             }
             Happening::SessionEnded { by, .. } => {
+                self.ends.missing = *by == Side::Server && self.ends.said.is_none() && self.ends.server.is_none();
                 self.ends.said.get_or_insert(self.now);
                 match by {
                     Side::Client => self.ends.client.get_or_insert(self.now),
                     Side::Server => self.ends.server.get_or_insert(self.now),
                 };
             }
-            Happening::CarrierOpened { method, headers, .. } => {
+            Happening::CarrierOpened { method, target, headers } => {
+                self.take_session_id(target, headers);
                 for (name, value) in headers {
                     self.hear(protocol::hear_header(name, value));
                 }
+                // DELETE is a leave, not a sign that the client goes on.
+                if method != "DELETE" {
+                    self.hang_ups.client_acts(self.now);
+                }
                 self.carrier_opened(carrier, method);
             }
-            Happening::CarrierHead { status, .. } => self.carrier_head(carrier, *status),
+            Happening::CarrierHead { status, headers } => {
+                self.take_session_id("", headers);
+                self.carrier_head(carrier, *status);
+            }
             Happening::CarrierStreaming { resumes } => self.carrier_streaming(carrier, resumes.is_some()),
             Happening::CarrierClosed { by, how, .. } => self.carrier_closed(carrier, *by, *how, facts),
             Happening::StreamEvent { .. }

@@ -36,7 +36,7 @@ pub struct Open {
     pub answers: u32,
     pub first_answer: Option<Mark>,
     /// Its HTTP exchange ended, and who ended it.
-    pub left: Option<(Mark, Party)>,
+    pub left: Option<Left>,
     pub tokens: [Option<Box<str>>; 2],
     pub after_cancel: Vec<u64>,
     pub asked_task: bool,
@@ -45,6 +45,15 @@ pub struct Open {
     pub acknowledged: bool,
     /// The next older one that is open under the same id.
     older: Option<Slot>,
+}
+
+/// The end of the HTTP exchange of a request that was open.
+#[derive(Debug, Clone, Copy)]
+pub struct Left {
+    pub mark: Mark,
+    pub by: Party,
+    /// The server was gone: what ended was not ended by it.
+    pub torn: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -184,6 +193,11 @@ impl Pending {
             }
         }
         Some(best)
+    }
+
+    /// Is more than one open under this id?
+    pub fn several(&self, id: &Id) -> bool {
+        self.newest(id).and_then(|slot| self.get(slot)).is_some_and(|open| open.older.is_some())
     }
 
     /// The newest under this id: what a cancel means.

@@ -71,9 +71,12 @@ impl Fold {
         facts: &mut Vec<Fact>,
     ) {
         let asker = from.other();
-        let other = other_writing(token);
+        // A stream that is taken up again may bring what came before.
+        let redelivered = self.carrier_resumes(carrier);
+        let key = self.token_key(token, carrier);
+        let other = other_writing(token).map(|other| self.token_key(&other, carrier).into_owned());
         let pending = &mut self.pending[asker as usize];
-        let known = if pending.by_token.contains_key(token) { token } else { other.as_deref().unwrap_or(token) };
+        let known = if pending.by_token.contains_key(&*key) { &*key } else { other.as_deref().unwrap_or(&key) };
         if let Some(active) = pending.by_token.get_mut(known) {
             let slot = active.slot;
             let backwards = value.is_some_and(|value| value <= active.last);
@@ -81,6 +84,7 @@ impl Fold {
                 active.last = value.max(active.last);
             }
             if backwards
+                && !redelivered
                 && self.spoken.dialect.is_mcp()
                 && let Some(open) = self.pending[asker as usize].get(slot)
             {
@@ -99,10 +103,11 @@ impl Fold {
             return;
         }
         let closed = self.tokens[asker as usize]
-            .find(token)
+            .find(&key)
             .or_else(|| other.as_deref().and_then(|other| self.tokens[asker as usize].find(other)));
         let kind = match closed {
-            Some(closed) if closed.still_used => return,
+            Some(closed) if closed.still_used || redelivered => return,
+            None if self.many_clients(carrier) && !self.brought_a_request(carrier) => return,
             // Two connections keep no order between them.
             Some(closed) if closed.carrier != carrier && self.now.at - closed.closed.at <= self.race_window() => return,
             Some(_) => SlipKind::ProgressAfterClose,
@@ -150,8 +155,9 @@ impl Fold {
         let kind = message.marks.text(Place::ProgressKind);
         if !self.works.contains_key(token) {
             let asker = from.other() as usize;
+            let key = self.token_key(token, carrier);
             let of_request =
-                self.pending[asker].by_token.contains_key(token) || self.tokens[asker].find(token).is_some();
+                self.pending[asker].by_token.contains_key(&*key) || self.tokens[asker].find(&key).is_some();
             if of_request || kind != Some("begin") {
                 return self.progress_on(from, token, None, carrier, facts);
             }

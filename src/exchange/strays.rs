@@ -52,13 +52,18 @@ impl Fold {
             self.slip(facts, SlipKind::ErrorWithoutId, from, None, String::new());
             return self.settle_answer(asker, slot, message, facts);
         }
+        // Refused by HTTP: a body without an id may say why, of what has no id, and of what is no message at all.
+        if message.kind == Kind::Error && self.refused(carrier) {
+            return;
+        }
         let code = message.marks.number(Place::ErrorCode);
         let after_notification = self.last_notification[asker as usize]
             .as_ref()
-            .filter(|(mark, _)| self.last_message[asker as usize].is_some_and(|last| last.seq == mark.seq));
+            .filter(|(mark, ..)| self.last_message[asker as usize].is_some_and(|last| last.seq == mark.seq))
+            .filter(|(.., its)| *its == carrier);
         let missed = self.may_have_missed(asker);
         match after_notification {
-            Some((mark, name)) if !invalid(code) => facts.push(Fact::Slip(Slip {
+            Some((mark, name, _)) if !invalid(code) => facts.push(Fact::Slip(Slip {
                 kind: SlipKind::ReplyToNotification,
                 by: from,
                 seq: self.now.seq,
@@ -122,6 +127,8 @@ impl Fold {
             slip.kind = SlipKind::WrongDirection;
         }
         slip.doubtful = self.gap[asker as usize].is_some() || self.could_be_from_before(asker, id);
+        // It may be an answer to what the server asked another client.
+        slip.doubtful |= from == Side::Client && self.many_clients(carrier);
         self.keep_early(Early { asker, id: id.clone(), message: message.clone(), slip }, facts);
     }
 

@@ -155,6 +155,7 @@ impl Analyzer {
             deadline: self.options.limits.deadline_ms as Micros * 1000,
             took_leave: self.fold.took_leave(),
             http: self.counts.carriers > 0,
+            knows: self.session.knows,
         }
     }
 
@@ -313,6 +314,7 @@ impl Analyzer {
             tasks: self.tasks,
             tokens: self.tokens,
             streams: self.streams,
+            http_session: self.fold.session,
             findings,
             trend,
             limits: self.options.limits,

@@ -2,7 +2,7 @@
 
 use super::{NoteKind, Options, check, check_with, judge_talk};
 use crate::event::transcript;
-use crate::exchange::{CancelPolicy, Cause, Fact, Limits, Outcome};
+use crate::exchange::{CancelPolicy, Cause, Fact, Limits, Outcome, StreamEnd};
 use crate::protocol::Dialect;
 
 fn judged(conversation: &str) -> (super::Judged, Vec<Fact>) {
@@ -66,6 +66,19 @@ fn a_gap_leaves_what_was_open_undetermined() {
     );
     // What the client sent is whole: its gap says nothing about the server's answers.
     check("protocol lsp\n 0s -> 1 a\n 1s |lost 3 from client|\n 90s |closed|\n ! orphaned-request 1");
+}
+
+#[test]
+fn a_body_that_cannot_be_read_may_hold_the_answer() {
+    let talk = |lost: &str| {
+        format!(
+            "protocol json-rpc\n 0s #1 |opened POST /|\n #1 -> 1 sum\n #1 |head 200|\n {lost}\n 1s #1 |closed by server|"
+        )
+    };
+    let (unread, _) = judged(&talk("#1 |lost 1 from server|"));
+    assert_eq!((unread.streams.end(StreamEnd::Closed), unread.findings.len()), (1, 0));
+    let (empty, _) = judged(&talk(""));
+    assert_eq!((empty.streams.end(StreamEnd::EndedWithoutAnswer), empty.findings.len()), (1, 1));
 }
 
 #[test]
@@ -144,6 +157,42 @@ fn a_torn_stream_may_bring_its_answer_on_another_one() {
               = 1 answered
         "#,
     );
+}
+
+#[test]
+fn a_session_that_answers_again_was_not_gone() {
+    let talk = r#"
+        protocol mcp-2025-06-18
+        0s    #1 |opened POST /mcp|
+              #1 -> 1 tools/call {"name":"x"}
+              #1 |streaming|
+        40s   #2 |opened POST /mcp|
+              #2 -> 2 tools/list
+              #2 |head 404|
+              |session ended by server|
+              #2 |closed by server|
+    "#;
+    check(&format!("{talk}\n ! orphaned-request 1"));
+    let again =
+        "41s #3 |opened POST /mcp|\n #3 -> 3 tools/list\n #3 |head 200|\n #3 <- 3 result\n #3 |closed by server|";
+    check(&format!("{talk}\n{again}\n ! overdue-request 1"));
+}
+
+#[test]
+fn in_the_older_transport_the_stream_is_the_session() {
+    let talk = r#"
+        protocol mcp-2024-11-05
+        0s    #1 |opened GET /sse|
+              #1 |head 200|
+              #1 |streaming|
+        1s    #2 |opened POST /messages/?session_id=a|
+              #2 -> 1 tools/call {"name":"x"}
+              #2 |head 202|
+              #2 |closed by server|
+    "#;
+    check(&format!("{talk}\n 2s #1 |torn by server|\n |server reset|\n ! peer-died/suspect 1"));
+    check(&format!("{talk}\n 2s #1 |closed by client|\n |client closed|\n ! lost-in-shutdown/info 1"));
+    check(&format!("{talk}\n 80s #1 |closed by client|\n |client closed|\n ! orphaned-request/leak 1"));
 }
 
 #[test]

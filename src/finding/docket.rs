@@ -327,6 +327,7 @@ fn asker_of(slip: &Slip) -> Option<Side> {
         | SlipKind::DuplicateKey
         | SlipKind::SubscriptionBeforeAcknowledged
         | SlipKind::SubscriptionUnknown
+        | SlipKind::SessionNeverEnded
         | SlipKind::ErrorWithoutId
         | SlipKind::Unreadable
         | SlipKind::Fault => None,

@@ -2,7 +2,7 @@
 
 use crate::event::{Micros, Session, Side};
 use crate::exchange::{
-    CancelEnd, CancelTarget, Latency, Limits, Outcomes, Series, StreamEnd, TaskEnd, TokenEnd, Trend,
+    CancelEnd, CancelTarget, HttpSession, Latency, Limits, Outcomes, Series, StreamEnd, TaskEnd, TokenEnd, Trend,
 };
 use crate::protocol::Dialect;
 
@@ -27,6 +27,8 @@ pub struct Judged {
     pub tasks: Ledger<TaskEnd>,
     pub tokens: Ledger<TokenEnd>,
     pub streams: Ledger<StreamEnd>,
+    /// Over HTTP, where the server gave the session an id.
+    pub http_session: Option<HttpSession>,
     /// Gravest first, then most numerous; numbered from 1 in this order by reports and `show --finding`.
     pub findings: Vec<Finding>,
     /// What was open and what leaked, over time.

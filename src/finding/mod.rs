@@ -10,12 +10,13 @@ mod conversations;
 pub mod docket;
 pub mod judged;
 pub mod rules;
+pub mod sessions;
 
 pub use analyzer::{Analyzer, Options};
 pub use docket::Docket;
 pub use judged::{CancelLedger, CancelVerdict, Counts, Ended, Judged, Ledger, MethodFacts, Note, NoteKind, Spoken};
 
-use crate::event::{Micros, Side};
+use crate::event::{Knows, Micros, Side};
 use crate::exchange::{CancelPolicy, Fact};
 use crate::protocol::Dialect;
 
@@ -149,6 +150,8 @@ pub struct Ground {
     pub took_leave: bool,
     /// The conversation travels over HTTP.
     pub http: bool,
+    /// What the recording can know at all.
+    pub knows: Knows,
 }
 
 /// One case of a rule. Its subject, method and events are those of the fact.

@@ -11,6 +11,7 @@ use crate::event::{Micros, Side, Source};
 use crate::exchange::series::{LeakKind, Track, View};
 use crate::exchange::trend::{self, Forecast};
 use crate::exchange::{CancelEnd, CancelTarget, Latency, Outcomes};
+use crate::finding::sessions::{Kept, kept};
 use crate::finding::{Ended, Figure, Finding, Judged, Ledger, NoteKind};
 
 /// Raised when a name changes its meaning or goes away.
@@ -84,10 +85,26 @@ pub fn value(report: &Report) -> Value {
             "unresolved_cancels": report.sessions.iter().map(Told::unresolved_cancels).sum::<u64>(),
             "leaked_work": report.sessions.iter().map(Told::leaked).sum::<u64>(),
             "findings": report.sessions.iter().map(|told| told.judged.findings.len()).sum::<usize>(),
+            "http_sessions": kept(report.sessions.iter().map(|told| &told.judged))
+                .iter()
+                .map(http_sessions)
+                .collect::<Vec<_>>(),
         },
         "servers": servers::releases(&report.sessions).iter().map(release).collect::<Vec<_>>(),
         "sessions": report.sessions.iter().map(|told| session(told, report.pool)).collect::<Vec<_>>(),
         "remarks": report.remarks,
+    })
+}
+
+fn http_sessions(kept: &Kept) -> Value {
+    json!({
+        "target": kept.target,
+        "opened": kept.opened,
+        "ended": kept.ended,
+        "never_ended": kept.never_ended,
+        "in_use": kept.in_use,
+        "growth": kept.trend.growth.name(),
+        "per_hour": kept.trend.per_hour,
     })
 }
 
@@ -128,6 +145,7 @@ pub fn session(told: &Told, pool: Option<u64>) -> Value {
             Ended::ByClient(_) => json!("client"),
             Ended::ByServer(_) => json!("server"),
         },
+        "http_session": judged.http_session.map(|session| session.end.name()),
         "protocol": {
             "name": judged.protocol.dialect.name(),
             "version": judged.protocol.version.as_deref().or(judged.protocol.dialect.version()),

@@ -42,6 +42,7 @@ fn judge(fact: &Fact, ground: &Ground) -> Option<Charge> {
     let charge = Charge::new(severity, fault).with("sign", Figure::Text(moved.sign.name().to_string()));
     Some(match moved.sign {
         Sign::WentOn => charge,
+        _ if !ground.knows.times => charge,
         _ => charge.with("gives up after", Figure::Duration(moved.after)),
     })
 }
@@ -77,6 +78,24 @@ mod tests {
                   = 4 abandoned
             "#,
         );
+    }
+
+    #[test]
+    fn a_log_without_times_does_not_say_after_how_long() {
+        let text = r#"
+            protocol mcp-2025-11-25
+            knows no times
+            0ms   -> 1 tools/call {"name":"hang"}
+                  -> 2 tools/call {"name":"hang"}
+                  -> 3 tools/call {"name":"hang"}
+                  -> 4 tools/list
+                  <- 4 result
+                  |closed|
+            "#;
+        let talk = crate::event::transcript::parse(text).expect("a conversation");
+        let (judged, _) = crate::finding::judge_talk(&talk, &crate::finding::Options::default());
+        let told = judged.findings.iter().find(|finding| finding.rule.name == "abandoned-request").expect("found");
+        assert!(!told.sentence().contains("give up after"), "{}", told.sentence());
     }
 
     #[test]

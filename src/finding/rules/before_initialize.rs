@@ -14,12 +14,13 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
+fn judge(fact: &Fact, ground: &Ground) -> Option<Charge> {
     let Fact::Slip(slip) = fact else { return None };
     if !matches!(slip.kind, SlipKind::BeforeInitialize) {
         return None;
     }
-    if slip.doubtful {
+    // Without times the order of what the two sides sent may be a guess.
+    if slip.doubtful || !ground.knows.times {
         return None;
     }
     let severity = if slip.dialect.is_lsp_like() { Severity::Violation } else { Severity::Suspect };
@@ -43,6 +44,19 @@ mod tests {
             1s    <- 1 result
                   <- 2 result null
                   ! before-initialize/violation
+            "#,
+        );
+    }
+
+    #[test]
+    fn a_log_without_times_does_not_show_what_came_first() {
+        check(
+            r#"
+            knows no times
+            0ms   -> 1 initialize {"processId":1,"rootUri":null,"capabilities":{}}
+                  -> 2 textDocument/hover
+                  <- 1 result
+                  <- 2 result null
             "#,
         );
     }

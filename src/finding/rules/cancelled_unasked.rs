@@ -15,12 +15,13 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(fact: &Fact, _ground: &Ground) -> Option<Charge> {
+fn judge(fact: &Fact, ground: &Ground) -> Option<Charge> {
     let Fact::Slip(slip) = fact else { return None };
     if !matches!(slip.kind, SlipKind::CancelledUnasked) {
         return None;
     }
-    if slip.doubtful {
+    // Without payloads nobody can see what a cancel cancels.
+    if slip.doubtful || !ground.knows.payload {
         return None;
     }
     let severity = match slip.dialect {
@@ -58,6 +59,19 @@ mod tests {
             protocol lsp
             0ms   -> 1 textDocument/hover
                   <- 1 error {"code":-32801,"message":"content modified"}
+            "#,
+        );
+    }
+
+    #[test]
+    fn a_log_without_payloads_does_not_show_what_was_cancelled() {
+        check(
+            r#"
+            knows no payload
+            protocol lsp
+            0ms   -> 1 textDocument/hover
+                  -> $/cancelRequest
+                  <- 1 error {"code":-32800,"message":"cancelled"}
             "#,
         );
     }

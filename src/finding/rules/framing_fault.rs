@@ -35,7 +35,7 @@ fn sentence(finding: &Finding) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Side;
+    use crate::event::{Knows, Side};
     use crate::exchange::{CancelPolicy, Slip};
     use crate::protocol::Dialect;
 
@@ -53,7 +53,14 @@ mod tests {
             on_http: false,
             doubtful: false,
         };
-        let ground = Ground { policy: CancelPolicy::Spec, race_window: 0, deadline: 0, took_leave: false, http: false };
+        let ground = Ground {
+            policy: CancelPolicy::Spec,
+            race_window: 0,
+            deadline: 0,
+            took_leave: false,
+            http: false,
+            knows: Knows::ALL,
+        };
         judge(&Fact::Slip(slip), &ground).map(|charge| charge.severity)
     }
 

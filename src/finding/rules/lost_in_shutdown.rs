@@ -44,6 +44,27 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_goes_closes_everything_at_once() {
+        let talk = r#"
+            protocol mcp-2025-11-25
+            0s    #1 |opened GET /mcp Mcp-Session-Id: a|
+                  #1 |streaming|
+                  #2 |opened POST /mcp Mcp-Session-Id: a|
+                  #2 -> 1 tools/call {"name":"slow"}
+                  #3 |opened POST /mcp Mcp-Session-Id: a|
+                  #3 -> 2 tools/call {"name":"slower"}
+            5s    #2 |closed by client|
+                  #3 |closed by client|
+        "#;
+        check(&format!("{talk}\n #1 |closed by client|\n ! lost-in-shutdown/info 1\n ! lost-in-shutdown/info 2"));
+        // It is still there: its stream is open, or it asks on.
+        let given_up = "! abandoned-request 1\n ! abandoned-request 2";
+        check(&format!("{talk}\n{given_up}"));
+        let next = "6s #4 |opened POST /mcp Mcp-Session-Id: a|\n #4 -> 3 ping\n #4 <- 3 result\n #4 |closed by server|";
+        check(&format!("{talk}\n #1 |closed by client|\n{next}\n{given_up}"));
+    }
+
+    #[test]
     fn it_stays_silent() {
         check(
             r#"

@@ -46,6 +46,7 @@ mod progress_token_reuse;
 mod progress_unknown;
 mod reply_to_notification;
 mod response_unknown_id;
+pub mod session_never_ended;
 mod stopped_otherwise;
 mod stream_after_final;
 mod stream_ended_unanswered;
@@ -90,6 +91,7 @@ pub const RULES: &[&Rule] = &[
     &task_cancel_ignored::RULE,
     &progress_never_ended::RULE,
     &stream_left_open::RULE,
+    &session_never_ended::RULE,
     &duplicate_response::RULE,
     &response_unknown_id::RULE,
     &id_type_mismatch::RULE,

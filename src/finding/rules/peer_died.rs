@@ -44,6 +44,49 @@ mod tests {
     }
 
     #[test]
+    fn over_http_a_torn_response_is_a_death_whatever_its_type() {
+        let ask = "0ms #1 |opened POST /mcp|\n #1 -> 1 tools/call {\"name\":\"x\"}";
+        let ends = [
+            "50ms #1 |torn by server|",
+            "50ms #1 |head 200|\n #1 |torn by server|",
+            "50ms #1 |head 200|\n #1 |streaming|\n #1 |torn by server|",
+            // What the tap says in its place is not the server's answer.
+            "50ms #1 |head 502|\n #1 |torn by server|",
+        ];
+        let next = "9s #2 |opened POST /mcp|\n #2 -> 2 ping\n #2 |head 200|\n #2 <- 2 result\n #2 |closed by server|";
+        for end in ends {
+            for protocol in ["json-rpc", "mcp-2025-06-18"] {
+                let talk = format!("protocol {protocol}\n{ask}\n{end}\n{next}");
+                check(&format!("{talk}\n ! peer-died/suspect 1\n = 1 peer-died"));
+            }
+            let talk = format!("protocol mcp-2026-07-28\n{ask}\n{end}\n{next}");
+            check(&format!("{talk}\n ! peer-died/info 1\n = 1 peer-died"));
+        }
+        // A refusal of the server's own, and a torn stream that is taken up again.
+        check(&format!("protocol mcp-2025-06-18\n{ask}\n 50ms #1 |head 502|\n #1 |closed by server|\n = 1 failed"));
+        let resumed = "1s #3 |opened GET /mcp|\n #3 |resumes e1|\n #3 <- 1 result\n = 1 answered";
+        check(&format!("protocol mcp-2025-06-18\n{ask}\n{}\n{resumed}", ends[2]));
+    }
+
+    #[test]
+    fn a_client_that_goes_because_of_it_is_not_to_blame() {
+        check(
+            r#"
+            protocol mcp-2025-06-18
+            0s    #1 |opened POST /mcp Mcp-Session-Id: a|
+                  #1 -> 1 tools/call {"name":"x"}
+                  #2 |opened POST /mcp Mcp-Session-Id: a|
+                  #2 -> 2 tools/call {"name":"x"}
+            2s    #2 |head 502|
+                  #2 |torn by server|
+            +8ms  #1 |closed by client|
+                  ! peer-died/suspect 2 1
+                  = 1 peer-died
+            "#,
+        );
+    }
+
+    #[test]
     fn it_stays_silent() {
         check(
             r#"

@@ -51,6 +51,31 @@ mod tests {
     }
 
     #[test]
+    fn what_a_resumed_stream_brings_again_is_silent() {
+        let talk = |resumes: &str| {
+            format!(
+                r#"
+                protocol mcp-2025-11-25
+                0ms   #1 |opened POST /mcp Mcp-Session-Id: a|
+                      #1 -> 1 tools/call {{"name":"x","_meta":{{"progressToken":1}}}}
+                      #1 |streaming|
+                1s    #1 <- notifications/progress {{"progressToken":1,"progress":1}}
+                2s    #1 <- notifications/progress {{"progressToken":1,"progress":2}}
+                      #1 |closed by server|
+                3s    #2 |opened GET /mcp Mcp-Session-Id: a|
+                      #2 |{resumes}|
+                      #2 <- notifications/progress {{"progressToken":1,"progress":2}}
+                      #2 <- notifications/progress {{"progressToken":1,"progress":3}}
+                      #2 <- 1 result
+                      = 1 answered
+                "#
+            )
+        };
+        check(&talk("resumes e1"));
+        check(&format!("{}\n ! progress-not-increasing", talk("streaming")));
+    }
+
+    #[test]
     fn it_stays_silent() {
         check(
             r#"

@@ -46,6 +46,35 @@ mod tests {
     }
 
     #[test]
+    fn over_http_it_is_the_answer_on_the_same_exchange() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   #1 |opened POST /mcp|
+                  #1 -> notifications/initialized
+                  #1 |head 200|
+                  #1 <- null error {"code":-32601,"message":"method not found"}
+                  ! reply-to-notification/violation
+            "#,
+        );
+        check(
+            r#"
+            // No stream is offered, and a notification is refused: both by HTTP.
+            protocol mcp-2025-11-25
+            0ms   #1 |opened POST /mcp|
+                  #1 -> notifications/initialized
+                  #2 |opened GET /mcp|
+                  #2 |head 405|
+                  #2 <- null error {"code":-32000,"message":"Method not allowed."}
+                  #2 |closed by server|
+                  #1 |head 400|
+                  #1 <- null error {"code":-32000,"message":"Bad Request"}
+                  #1 |closed by server|
+            "#,
+        );
+    }
+
+    #[test]
     fn it_stays_silent() {
         check(
             r#"

@@ -73,8 +73,23 @@ mod tests {
             "#,
         );
     }
+
     #[test]
     fn what_ends_with_the_session_is_silent() {
+        check(
+            r#"
+            // Closed before the DELETE is answered, and because of it.
+            protocol mcp-2025-11-25
+            0ms   #1 |opened POST /mcp|
+                  #1 -> 1 tools/call {"name":"x"}
+                  #1 |streaming|
+            500ms #2 |opened DELETE /mcp|
+                  #1 |closed by server|
+                  #2 |head 200|
+                  |session ended by client|
+                  ! lost-in-shutdown 1
+            "#,
+        );
         check(
             r#"
             protocol mcp-2025-11-25

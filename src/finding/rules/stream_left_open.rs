@@ -57,6 +57,33 @@ mod tests {
     }
 
     #[test]
+    fn it_fires_also_where_the_client_or_the_session_ends_it() {
+        let talk = r#"
+            protocol mcp-2025-06-18
+            0ms   #1 |opened POST /mcp|
+                  #1 -> 1 tools/call {"name":"x"}
+                  #1 |head 200|
+                  #1 |streaming|
+            1s    #2 |opened POST /mcp|
+                  #2 -> notifications/cancelled {"requestId":1}
+                  #2 |head 202|
+                  #2 |closed by server|
+        "#;
+        let ends = [
+            "60s #1 |closed by client|",
+            "60s |session ended by client|\n #1 |closed by server|",
+            "60s #3 |opened DELETE /mcp|\n #1 |closed by server|\n #3 |head 200|\n |session ended by client|",
+        ];
+        for end in ends {
+            check(&format!("{talk}\n{end}\n ! stream-left-open/leak #1\n = 1 cancelled-silent"));
+        }
+        // Ended by the server, if late; or by the client before the server could.
+        for end in ["60s #1 |closed by server|", "1500ms #1 |closed by client|"] {
+            check(&format!("{talk}\n{end}\n = 1 cancelled-silent"));
+        }
+    }
+
+    #[test]
     fn it_stays_silent() {
         check(
             r#"

@@ -3,6 +3,7 @@
 use super::{HEADING, Page, course, quoted, severity_style};
 use crate::exchange::trend::Growth;
 use crate::finding::Severity;
+use crate::finding::sessions::kept;
 use crate::report::safe::{clip, pad, width};
 use crate::report::words::{count, counted};
 use crate::report::{Report, Told, servers, words};
@@ -33,6 +34,27 @@ impl Page {
             if let Some(course) = course(&release.rates) {
                 self.line(&format!("  {:30}  {course}", ""));
             }
+        }
+    }
+
+    /// Sessions with an id, over HTTP: how many were opened, and whether those that nobody ended pile up.
+    fn http_sessions(&mut self, sessions: &[Told]) {
+        let all = kept(sessions.iter().map(|told| &told.judged));
+        for kept in &all {
+            let growing = kept.trend.growth == Growth::Growing;
+            let grows = match kept.trend.per_hour.filter(|_| growing) {
+                Some(per_hour) => format!("; growing, {} an hour", words::rough(per_hour)),
+                None if growing => "; growing".to_string(),
+                None => String::new(),
+            };
+            let of = if all.len() > 1 { format!(" (of {})", clip(&kept.target, 48)) } else { String::new() };
+            let said = format!(
+                "opened: {} ended, {} in use, {} never ended{grows}{of}",
+                count(kept.ended),
+                count(kept.in_use),
+                count(kept.never_ended),
+            );
+            self.headline("HTTP sessions", kept.opened, growing.then_some(Severity::Suspect), &said);
         }
     }
 
@@ -71,6 +93,7 @@ impl Page {
         let growing = sessions.iter().filter(|told| told.judged.trend.growth == Growth::Growing).count() as u64;
         let said = format!("{}; growing in {}", in_sessions(&Told::leaked), count(growing));
         self.headline("Leaked work", leaked, leak(leaked), &said);
+        self.http_sessions(sessions);
         self.releases(sessions);
 
         self.line("");

@@ -13,6 +13,50 @@ fn an_upstream_that_is_down_is_told_to_client_and_recorder() {
     let recorded = proxy.finish();
     assert_eq!((recorded.statuses(), recorded.ends()), (vec![502], vec!["server error".to_string()]));
     assert!(recorded.notes().iter().any(|note| note.contains("cannot be reached")), "{:?}", recorded.notes());
+    assert_eq!(recorded.messages(), ["-> 1 tools/call"], "what was asked is known all the same");
+}
+
+#[test]
+fn a_server_that_takes_one_connection_at_a_time_is_not_held_up_by_clients_long_gone() {
+    let one_at_a_time = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = one_at_a_time.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in one_at_a_time.incoming() {
+            let mut line = Line::new(stream.unwrap());
+            while !line.message().0.is_empty() {
+                line.send(format!(
+                    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 36\r\n\r\n{RESULT}"
+                ));
+            }
+        }
+    });
+    // Two workers: each would have its own idea of which connection to keep.
+    let limits = ProxyLimits { workers: 2, ..ProxyLimits::default() };
+    let proxy = Tapped::with(address, limits, None);
+    for _ in 0..4 {
+        let mut client = proxy.post("", CALL);
+        assert_eq!(client.message().1, RESULT);
+        client.close();
+    }
+    assert_eq!(proxy.finish().statuses(), [200; 4]);
+}
+
+#[test]
+fn a_response_with_two_lengths_is_passed_on_with_the_one_that_counts() {
+    let upstream = Upstream::start(|mut line| {
+        line.message();
+        line.send(format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 7\r\nTransfer-Encoding: chunked\r\n\r\n24\r\n{RESULT}\r\n0\r\n\r\n"
+        ));
+        line.gone();
+    });
+    let proxy = Tapped::before(upstream.address);
+    let mut client = proxy.post("", CALL);
+    let head = client.head();
+    assert!(head.starts_with("HTTP/1.1 200") && field(&head, "content-length").is_none(), "{head}");
+    assert_eq!(client.chunk(), RESULT);
+    client.close();
+    assert_eq!(proxy.finish().messages(), ["-> 1 tools/call", "<- 1"]);
 }
 
 #[test]
