@@ -9,7 +9,7 @@ use std::io::Read;
 
 use crate::error::Result;
 use crate::event::scribe::Scribe;
-use crate::event::{Knows, Micros, Side, Sink};
+use crate::event::{Happening, Knows, Micros, Side, Sink};
 use crate::wire::{Piece, sniff::Sniff};
 
 use super::json::Fields;
@@ -70,14 +70,30 @@ impl Importer for Bare {
         if direction.is_none() {
             reading.note(&mut scribe, 0, "who sent what is guessed; --direction says it");
         }
+        if let Some(side) = direction {
+            let text =
+                format!("what the {} sent is not in this file: who did not answer cannot be told", side.other().name());
+            reading.note(&mut scribe, 0, text);
+            one_sided(&mut scribe, 0, side, reading);
+        }
         while let Some(frame) = frames.next_frame() {
             at += 1;
             let from = direction.unwrap_or_else(|| guess.sender(&frame.peek));
             scribe.bytes(from, at, &frame.bytes, reading.sink);
         }
+        if let Some(side) = direction {
+            one_sided(&mut scribe, at, side, reading);
+        }
         reading.finish(&mut scribe, at);
         Ok(())
     }
+}
+
+/// Nobody can be said not to have answered in a file that holds only the other side.
+fn one_sided(scribe: &mut Scribe, at: Micros, side: Side, reading: &mut Reading<'_>) {
+    let why = format!("what the {} sent is not in this file", side.other().name());
+    let lost = Happening::Lost { from: Some(side.other()), events: 0, bytes: 0, why };
+    scribe.happening(at, None, lost, reading.sink);
 }
 
 /// One frame with its framing, as it stood in the file.

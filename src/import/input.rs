@@ -2,7 +2,7 @@
 //!
 //! gzip and zstd are told by their first bytes and read through; how much may come out of them is bounded. A
 //! compressed file that breaks off is read as far as it goes, and the break is told by [`Input::broken`]. This file
-//! refuses to know formats.
+//! refuses to know formats; that a trace may lie in many files is known to [`threads`].
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use super::ahead::Ahead;
 use super::print::Print;
+use super::strace::threads;
 use crate::error::{Doing, Error, Result};
 
 /// How much of a file importers may look at to recognise it: enough for a head and a few whole messages.
@@ -44,6 +46,10 @@ pub struct Input {
     compressed: bool,
     given_total: u64,
     broken: Broken,
+    /// Whether a thread of its own reads on.
+    ahead: bool,
+    /// Whether who reads does nothing else.
+    aside: bool,
 }
 
 impl Input {
@@ -53,6 +59,9 @@ impl Input {
             return Input::from_reader("standard input", Box::new(io::stdin()), None);
         }
         let name = path.display().to_string();
+        if let Some(merged) = threads::open(path)? {
+            return Input::from_reader(&name, merged, None);
+        }
         let file = File::open(path).doing(format!("opening {name}"))?;
         let about = file.metadata().doing(format!("opening {name}"))?;
         if about.is_dir() {
@@ -101,6 +110,8 @@ impl Input {
             compressed,
             given_total: 0,
             broken: Broken::default(),
+            ahead: false,
+            aside: false,
         };
         let mut head = Vec::new();
         if let Err(cause) = marked.and_then(|()| fill(&mut input.reader, &mut head, HEAD_BYTES)) {
@@ -115,6 +126,12 @@ impl Input {
 
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Says that it is read on a thread that does little else: then only unpacking is worth one more.
+    pub fn read_aside(mut self) -> Input {
+        self.aside = true;
+        self
     }
 
     /// The first bytes, decompressed; reading starts with them all the same.
@@ -176,6 +193,12 @@ impl Read for Input {
         }
         if self.broken().is_some() {
             return Ok(0);
+        }
+        if !self.ahead && self.head.len() >= HEAD_BYTES && (self.compressed || !self.aside) {
+            // There is more than the head: worth a thread that reads and unpacks while this one translates.
+            self.ahead = true;
+            let reader = std::mem::replace(&mut self.reader, Box::new(io::empty()));
+            self.reader = Ahead::of(reader);
         }
         loop {
             match self.reader.read(into) {
@@ -301,7 +324,8 @@ pub fn print_of(path: &Path) -> Result<String> {
     }
 }
 
-/// The files an argument stands for: itself, or, for a folder, all files in it by name (hidden ones left out).
+/// The files an argument stands for: itself, or, for a folder, all files in it by name (hidden ones left out). Files of one
+/// trace are one.
 pub fn files_of(argument: &Path) -> Result<Vec<PathBuf>> {
     if argument == Path::new("-") || !argument.is_dir() {
         return Ok(vec![argument.to_path_buf()]);
@@ -319,7 +343,7 @@ pub fn files_of(argument: &Path) -> Result<Vec<PathBuf>> {
         return Err(Error::new(format!("{}: there are no files in it", doing())));
     }
     files.sort();
-    Ok(files)
+    Ok(threads::gather(files))
 }
 
 #[cfg(test)]

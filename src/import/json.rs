@@ -59,16 +59,42 @@ impl Plain {
         &self.bytes[..self.len]
     }
 
-    /// Unescapes the string that begins at `bytes[at]` (just behind its opening quote); gives the place behind the
-    /// closing quote. What is no escape is kept as it stands.
-    pub fn fill(&mut self, bytes: &[u8], mut at: usize) -> Option<usize> {
-        // Unescaping never lengthens; sixteen more, so that whole blocks can be written past the end.
-        let room = bytes.len() - at + 16;
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Takes back what was added behind `len`.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// Unescapes a string as [`Plain::add`] does, in place of all before.
+    pub fn fill(&mut self, bytes: &[u8], at: usize) -> Option<usize> {
+        self.clear();
+        self.add(bytes, at)
+    }
+
+    /// Adds bytes as they are.
+    pub fn add_plain(&mut self, bytes: &[u8]) {
+        self.make_room(bytes.len());
+        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+
+    fn make_room(&mut self, more: usize) {
+        let room = self.len + more;
         if self.bytes.len() < room {
-            self.bytes.resize(room, 0);
+            self.bytes.resize(room.next_multiple_of(4096), 0);
         }
+    }
+
+    /// Unescapes the string that begins at `bytes[at]` (just behind its opening quote) and adds it; gives the place
+    /// behind the closing quote, or adds nothing. What is no escape is kept as it stands.
+    pub fn add(&mut self, bytes: &[u8], mut at: usize) -> Option<usize> {
+        // Unescaping never lengthens; sixteen more, so that whole blocks can be written past the end.
+        self.make_room(bytes.len() - at + 16);
         let out = &mut self.bytes[..];
-        let mut to = 0;
+        let mut to = self.len;
         loop {
             // Sixteen bytes are copied whether they are plain or not: what is wrong is written over.
             while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk::<16>()) {

@@ -2,7 +2,8 @@
 //!
 //! An entry is a head (`[Trace - 12:45:41 AM] Sending request 'initialize - (0)'.`) and, where the trace is verbose,
 //! the payload below it. Messages are put together again from these parts. The clock has seconds and no date; the
-//! durations that stand in the entries (`in 227ms`) place answers more finely within their second.
+//! durations that stand in the entries (`in 227ms`) place answers more finely within their second. vscode-languageclient
+//! 11 writes `2026-11-18 05:35:20.254 [trace] Sending …` instead, with the date.
 
 use std::collections::HashMap;
 
@@ -18,20 +19,29 @@ pub struct LspTrace;
 
 const NOTE: &str =
     "the trace has a clock of seconds without a date, and messages are put together again from its parts";
+const DATED_NOTE: &str = "the trace has local time, and messages are put together again from its parts";
 
 /// Requests whose time is remembered, to place their answers: far more than are ever open.
 const MOST_OPEN: usize = 10_000;
 
 struct Head<'a> {
-    clock: Micros,
+    stamp: Stamp,
     from: Side,
     what: What<'a>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Stamp {
+    /// Since midnight, in whole seconds.
+    Clock(Micros),
+    /// In milliseconds.
+    Dated(Micros),
 }
 
 enum What<'a> {
     Request { method: &'a str, id: &'a str },
     Notification { method: &'a str },
-    Response { id: &'a str, after_ms: Option<i64>, failed: Option<(&'a str, i64)> },
+    Response { id: &'a str, after_ms: Option<i64>, failed: Option<(&'a str, Option<i64>)> },
 }
 
 /// An entry whose payload is still to come.
@@ -40,7 +50,8 @@ struct Pending {
     from: Side,
     method: Option<String>,
     id: Option<String>,
-    failed: Option<(String, i64)>,
+    /// The message, and the code once its end was read: a message may have several lines.
+    failed: Option<(String, Option<i64>)>,
     payload: String,
     number: u64,
 }
@@ -67,11 +78,10 @@ impl Importer for LspTrace {
         let head = reading.head();
         let head = String::from_utf8_lossy(&head);
         let payload = head.lines().any(|line| is_payload(line).is_some());
-        let mut runs = Runs::new(None, Knows { payload, ..self.knows() }, &[NOTE]);
-        if !payload {
-            runs =
-                Runs::new(None, Knows { payload, ..self.knows() }, &[NOTE, "the trace has no payloads (not verbose)"]);
-        }
+        let dated = head.lines().find_map(read_head).is_some_and(|head| matches!(head.stamp, Stamp::Dated(_)));
+        let notes = [if dated { DATED_NOTE } else { NOTE }, "the trace has no payloads (not verbose)"];
+        let notes = if payload { &notes[..1] } else { &notes[..] };
+        let mut runs = Runs::new(None, Knows { payload, ..self.knows() }, notes);
         let mut clock = Clock::default();
         let mut asked: HashMap<(Side, String), Micros> = HashMap::new();
         let mut pending: Option<Pending> = None;
@@ -90,7 +100,7 @@ impl Importer for LspTrace {
                         (None, Some(id), failed, since)
                     }
                 };
-                let at = clock.at(head.clock, asked_at);
+                let at = clock.at(head.stamp, asked_at);
                 if let (Some(_), Some(id)) = (method, id)
                     && asked.len() < MOST_OPEN
                 {
@@ -105,6 +115,17 @@ impl Importer for LspTrace {
                     payload: String::new(),
                     number: line.number,
                 });
+            } else if let Some(Pending { failed: Some((message, code @ None)), payload, .. }) = &mut pending
+                && payload.is_empty()
+                && is_payload(&text).is_none()
+                && message.len() + text.len() <= MOST_LINE_BYTES
+            {
+                message.push('\n');
+                message.push_str(&text);
+                if let Some((words, found)) = with_code(message) {
+                    *code = Some(found);
+                    message.truncate(words);
+                }
             } else if let Some(waiting) = &mut pending
                 && waiting.payload.len() + text.len() <= MOST_LINE_BYTES
                 && (!waiting.payload.is_empty() || is_payload(&text).is_some())
@@ -137,7 +158,15 @@ struct Clock {
 }
 
 impl Clock {
-    fn at(&mut self, clock: Micros, wanted: Option<Micros>) -> Micros {
+    fn at(&mut self, stamp: Stamp, wanted: Option<Micros>) -> Micros {
+        let clock = match stamp {
+            Stamp::Clock(clock) => clock,
+            Stamp::Dated(at) => {
+                let within = wanted.map_or(at, |wanted| wanted.clamp(at, at + 999));
+                self.last = self.last.max(within);
+                return self.last;
+            }
+        };
         // Half a day back can only be midnight; less is a clock that was set.
         if self.last_clock - clock > time::DAY / 2 {
             self.days += 1;
@@ -171,7 +200,7 @@ fn tell(pending: &mut Option<Pending>, runs: &mut Runs, reading: &mut Reading<'_
 fn envelope_of(entry: &Pending, payload: Option<&str>) -> Vec<u8> {
     match (&entry.method, &entry.id, &entry.failed) {
         (Some(method), id, _) => runs::call(id.as_deref(), method, payload),
-        (None, Some(id), Some((message, code))) => runs::error(id, *code, message, payload),
+        (None, Some(id), Some((message, code))) => runs::error(id, code.unwrap_or(0), message.trim_end(), payload),
         (None, id, _) => runs::result(id.as_deref().unwrap_or("null"), payload.unwrap_or("null")),
     }
 }
@@ -200,8 +229,16 @@ fn complete(payload: &str) -> bool {
 
 /// `[Trace - 12:45:41 AM] Sending request 'initialize - (0)'.`; the clock in whatever the user's language makes of it.
 fn read_head(line: &str) -> Option<Head<'_>> {
-    let (stamp, rest) = line.strip_prefix("[Trace - ")?.split_once("] ")?;
-    let clock = read_clock(stamp)?;
+    let (stamp, rest) = match line.strip_prefix("[Trace - ") {
+        Some(line) => {
+            let (stamp, rest) = line.split_once("] ")?;
+            (Stamp::Clock(read_clock(stamp)?), rest)
+        }
+        None => {
+            let (stamp, rest) = line.split_once(" [trace] ")?;
+            (Stamp::Dated(time::from_text(stamp)?), rest)
+        }
+    };
     let (from, rest) = match rest.split_once(' ')? {
         ("Sending", rest) => (Side::Client, rest),
         ("Received", rest) => (Side::Server, rest),
@@ -229,14 +266,19 @@ fn read_head(line: &str) -> Option<Head<'_>> {
         }
         _ => return None,
     };
-    Some(Head { clock, from, what })
+    Some(Head { stamp, from, what })
 }
 
-/// `Request failed: request cancelled (-32800).`
-fn failure(tail: &str) -> Option<(&str, i64)> {
+/// `Request failed: request cancelled (-32800).`, without the code where the message goes on below.
+fn failure(tail: &str) -> Option<(&str, Option<i64>)> {
     let (_, rest) = tail.split_once("Request failed: ").or_else(|| tail.split_once("Responding failed: "))?;
-    let (message, code) = rest.trim_end().trim_end_matches('.').rsplit_once(" (")?;
-    Some((message, code.trim_end_matches(')').parse().ok()?))
+    Some(with_code(rest).map_or((rest, None), |(words, code)| (&rest[..words], Some(code))))
+}
+
+/// How long the message is that stands before its code, and the code.
+fn with_code(text: &str) -> Option<(usize, i64)> {
+    let (message, code) = text.trim_end().trim_end_matches('.').rsplit_once(" (")?;
+    Some((message.len(), code.strip_suffix(')')?.parse().ok()?))
 }
 
 fn read_clock(stamp: &str) -> Option<Micros> {
@@ -277,11 +319,12 @@ mod tests {
         }
         assert_eq!(read_clock("soon"), None);
         let mut clock = Clock::default();
-        assert_eq!(clock.at(noon + 5 * second, None), noon + 5 * second);
-        assert_eq!(clock.at(noon + 5 * second, Some(noon)), noon + 5 * second);
-        assert_eq!(clock.at(noon + 6 * second, Some(noon + 6 * second + 7)), noon + 6 * second + 7);
-        assert_eq!(clock.at(noon + 6 * second, None), noon + 6 * second + 7);
-        assert_eq!(clock.at(0, None), time::DAY);
+        let (five, six) = (Stamp::Clock(noon + 5 * second), Stamp::Clock(noon + 6 * second));
+        assert_eq!(clock.at(five, None), noon + 5 * second);
+        assert_eq!(clock.at(five, Some(noon)), noon + 5 * second);
+        assert_eq!(clock.at(six, Some(noon + 6 * second + 7)), noon + 6 * second + 7);
+        assert_eq!(clock.at(six, None), noon + 6 * second + 7);
+        assert_eq!(clock.at(Stamp::Clock(0), None), time::DAY);
     }
 
     #[test]
@@ -291,9 +334,41 @@ mod tests {
         let head = read_head(line).expect("a head");
         assert!(matches!(
             head.what,
-            What::Response { id: "3", after_ms: Some(1), failed: Some(("it's 'so' (bad).", -32601)) }
+            What::Response { id: "3", after_ms: Some(1), failed: Some(("it's 'so' (bad).", Some(-32601))) }
         ));
         let line = "[Trace - 12:45:43 AM] Sending notification '$/cancelRequest'.";
         assert!(matches!(read_head(line).expect("a head").what, What::Notification { method: "$/cancelRequest" }));
+    }
+
+    fn errors(text: &'static str) -> Vec<(Micros, Option<i64>)> {
+        use crate::event::{Collected, Event};
+        use crate::import::{Input, Options, read};
+        let mut collected = Collected::default();
+        let input = Input::from_reader("log", Box::new(text.as_bytes()), None).expect("readable");
+        assert_eq!(read(input, &Options::default(), &mut 1, &mut collected).expect("a trace"), "lsp-trace");
+        let answers = collected.events.iter().filter(|event| Event::message(event).is_some_and(|m| m.1.is_response()));
+        let code = |event: &Event| event.message()?.1.marks.number(crate::rpc::Mark::ErrorCode).map(|code| code as i64);
+        answers.map(|event| (event.at % time::SECOND, code(event))).collect()
+    }
+
+    #[test]
+    fn a_failure_with_a_message_of_two_lines_is_a_failure() {
+        let told = errors(
+            "[Trace - 5:35:19 AM] Sending request 'fail - (2)'.\nParams: {}\n\n\n\
+             [Trace - 5:35:19 AM] Received response 'fail - (2)' in 0ms. Request failed: it's 'bad'\n\
+             second line (x). (-32603).\nError data: {\n    \"why\": 1\n}\n\n\n\
+             [Trace - 5:35:19 AM] Sending request 'fail - (3)'.\nParams: {}\n\n\n\
+             [Trace - 5:35:19 AM] Received response 'fail - (3)' in 0ms. Request failed: cut off\n",
+        );
+        assert_eq!(told, [(0, Some(-32603)), (0, Some(0))]);
+    }
+
+    #[test]
+    fn the_newer_form_has_the_date() {
+        let told = errors(
+            "2026-11-18 05:35:20.254 [trace] Sending request 'a - (0)'.\nParams: {}\n\n\n\
+             2026-11-18 05:35:20.355 [trace] Received response 'a - (0)' in 101ms. Request failed: no (-32601).\n",
+        );
+        assert_eq!(told, [(355_000, Some(-32601))]);
     }
 }

@@ -60,14 +60,15 @@ impl Importer for LspTraceJson {
     }
 }
 
-/// The JSON of a line, behind `[LSP   - 12:45:43 AM] ` or from its start.
+/// The JSON of a line, behind `[LSP   - 12:45:43 AM] ` or `2026-11-18 05:35:20.360 [trace] `, or from its start.
 fn json_of(line: &[u8]) -> Option<&[u8]> {
     let line = line.trim_ascii();
     if line.starts_with(b"{") {
         return Some(line);
     }
     let behind = memchr::memmem::find(line, b"] {")? + 2;
-    line.starts_with(b"[").then_some(&line[behind..])
+    let stamped = line.starts_with(b"[") || (line[0].is_ascii_digit() && line[..behind].ends_with(b" [trace] "));
+    stamped.then_some(&line[behind..])
 }
 
 /// The time, who sent it, and the message.
@@ -90,5 +91,18 @@ fn entry(json: &[u8]) -> std::result::Result<(Option<Micros>, Side, &[u8]), &'st
     match (from, message) {
         (Some(from), Some(message)) => Ok((at, from, message)),
         _ => Err("no type or message in it"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_behind_every_known_stamp() {
+        for stamp in ["", "[LSP   - 12:45:43 AM] ", "2026-11-18 05:35:20.360 [trace] "] {
+            assert_eq!(json_of(format!("{stamp}{{\"a\":1}}").as_bytes()), Some(&b"{\"a\":1}"[..]), "{stamp}");
+        }
+        assert_eq!(json_of(b"12 [x] {}"), None);
     }
 }

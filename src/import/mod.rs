@@ -9,6 +9,7 @@ pub mod input;
 pub mod lines;
 pub mod reading;
 
+mod ahead;
 mod array;
 pub mod bare;
 mod claude;

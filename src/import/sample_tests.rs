@@ -185,6 +185,14 @@ const TRUTHS: &[Truth] = &[
         cancels: 0,
     },
     Truth {
+        sample: "playwright-sse.har",
+        format: "har",
+        sessions: 1,
+        client: by(6, 2, 0, 0),
+        server: by(0, 0, 5, 0),
+        cancels: 1,
+    },
+    Truth {
         sample: "r3-first.pcapng",
         format: "pcap",
         sessions: 1,
@@ -367,6 +375,17 @@ fn unreadable_lines_are_counted_and_named() {
     assert_eq!(told[0], "line 2: not a JSON object");
     assert_eq!(told.last().map(String::as_str), Some("151 further places could not be read"));
     assert_eq!((sent(&collected, Side::Client).requests, sent(&collected, Side::Server).results), (1, 1));
+}
+
+#[test]
+fn one_side_of_a_conversation_is_told_as_such() {
+    let client = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\"}\n{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"slow\"}\n";
+    let options = Options { direction: Some(Side::Client), ..Options::default() };
+    let mut collected = Collected::default();
+    let input = Input::from_reader("tee", Box::new(client.as_bytes()), None).expect("readable");
+    read(input, &options, &mut 1, &mut collected).expect("readable");
+    assert!(matches!(happenings(&collected).last(), Some(Happening::Lost { from: Some(Side::Server), .. })));
+    assert_eq!(lost(&collected)[0], "what the server sent is not in this file");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! tshark's JSON (`tshark -T json`): the packets it dissected.
 //!
 //! What matters stands in a few fields of each packet: time, addresses, ports, sequence numbers, flags and the TCP payload in
-//! hex. With them the packets go through the same reassembly as a capture. A file made without `tcp.payload` holds no
-//! bytes, and that is said.
+//! hex, within their layers or, with `-e`, side by side. With them the packets go through the same reassembly as a capture.
+//! Where only some packets were written (`-Y http`), what tshark put together itself stands for the others. A file
+//! made without `tcp.payload` holds no bytes, and that is said.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -36,6 +37,28 @@ struct Layers {
     ip: Option<Value>,
     ipv6: Option<Value>,
     tcp: Option<Value>,
+    #[serde(rename = "tcp.segments")]
+    together: Option<Value>,
+}
+
+/// What every packet must tell, in the words of `-e`.
+const NEEDED: [&str; 8] =
+    ["frame.time_epoch", "ip.src", "ip.dst", "tcp.srcport", "tcp.dstport", "tcp.seq_raw", "tcp.flags", "tcp.payload"];
+
+/// A packet of `-e`: all fields stand side by side.
+fn flat(text: &[u8]) -> Option<Layers> {
+    #[derive(Deserialize)]
+    struct Flat {
+        #[serde(rename = "_source")]
+        source: Inner,
+    }
+    #[derive(Deserialize)]
+    struct Inner {
+        layers: Value,
+    }
+    memchr::memmem::find(text, b"\"tcp.srcport\"")?;
+    let layers = Some(serde_json::from_slice::<Flat>(text).ok()?.source.layers);
+    Some(Layers { frame: layers.clone(), ip: layers.clone(), ipv6: layers.clone(), tcp: layers, together: None })
 }
 
 impl Importer for Tshark {
@@ -63,7 +86,7 @@ impl Importer for Tshark {
     fn read(&self, reading: &mut Reading<'_>) -> Result<()> {
         let mut flows = Flows::new(reading, self.name());
         let mut elements = Elements::new(reading.input(), &[]);
-        let (mut packets, mut without_payload) = (0u64, 0u64);
+        let (mut packets, mut segments, mut without_payload) = (0u64, 0u64, 0u64);
         while let Some(element) = elements.next_element() {
             packets += 1;
             let bytes = element.text.len() as u64 + element.left_out;
@@ -74,13 +97,17 @@ impl Importer for Tshark {
                     continue;
                 }
             };
-            if packet.source.layers.tcp.is_none() {
-                continue;
+            let mut layers = packet.source.layers;
+            if layers.tcp.is_none() {
+                let Some(flat) = flat(element.text) else { continue };
+                layers = flat;
             }
-            let Some(told) = told(&packet.source.layers) else {
-                reading.unread(bytes, format!("packet {}: times, addresses or ports are missing", element.number));
+            let Some(told) = told(&layers) else {
+                let why = format!("packet {}: one of the fields {} is missing", element.number, NEEDED[..7].join(" "));
+                reading.unread(bytes, why);
                 continue;
             };
+            segments += 1;
             without_payload += u64::from(told.payload.is_none() && told.length > 0);
             let payload = told.payload.unwrap_or_default();
             let segment = Segment {
@@ -104,6 +131,9 @@ impl Importer for Tshark {
         if without_payload > 0 {
             let text = format!("{without_payload} of {packets} packets have no tcp.payload (was it left out with -j?)");
             reading.unread(0, text);
+        }
+        if packets > 0 && segments == 0 {
+            reading.unread(0, format!("none of {packets} packets has the fields {}", NEEDED.join(" ")));
         }
         flows.finish(reading, &notes, 0);
         Ok(())
@@ -141,7 +171,7 @@ fn told(layers: &Layers) -> Option<Told> {
     // Relative numbers serve as well as raw ones, as long as one file keeps to one kind.
     let seq = number("tcp.seq_raw").or_else(|| number("tcp.seq"))? as u32;
     let ack = number("tcp.ack_raw").or_else(|| number("tcp.ack")).map(|ack| ack as u32);
-    Some(Told {
+    let told = Told {
         at,
         from,
         to,
@@ -152,7 +182,21 @@ fn told(layers: &Layers) -> Option<Told> {
         rst: flags & 0x04 != 0,
         length: number("tcp.len").unwrap_or(0),
         payload: field(tcp, "tcp.payload").and_then(hex),
-    })
+    };
+    Some(put_together(told, layers.together.as_ref()))
+}
+
+/// The last packet of a message brings the whole of it, in case those before were not written.
+fn put_together(told: Told, together: Option<&Value>) -> Told {
+    let whole = together.and_then(|together| field(together, "tcp.reassembled.data")).and_then(hex);
+    match (whole, &told.payload) {
+        (Some(whole), Some(payload)) if whole.len() > payload.len() && whole.ends_with(payload) => {
+            let before = whole.len() - payload.len();
+            let seq = told.seq.wrapping_sub(before as u32);
+            Told { seq, length: told.length + before as u64, payload: Some(whole), ..told }
+        }
+        _ => told,
+    }
 }
 
 /// A field's text; tshark writes a list where a field came more than once, and the first is the outermost.
@@ -181,6 +225,20 @@ fn hex(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fields_side_by_side_and_what_was_put_together() {
+        let text = br#"{"_source":{"layers":{"frame.time_epoch":["1.5"],"ip.src":["127.0.0.1"],"ip.dst":["127.0.0.2"],
+            "tcp.srcport":["5"],"tcp.dstport":["6"],"tcp.seq_raw":["9"],"tcp.flags":["0x0018"],"tcp.len":["2"],
+            "tcp.payload":["6364"]}}}"#;
+        let mut layers = flat(text).expect("a packet of -e");
+        let plain = told(&layers).expect("all that is needed");
+        assert_eq!((plain.seq, plain.payload.as_deref()), (9, Some(&b"cd"[..])));
+        layers.together = Some(serde_json::json!({"tcp.reassembled.data": "61:62:63:64"}));
+        let whole = told(&layers).expect("all that is needed");
+        assert_eq!((whole.seq, whole.length, whole.payload.as_deref()), (7, 4, Some(&b"abcd"[..])));
+        assert!(flat(br#"{"_source":{"layers":{"udp.port":["1"]}}}"#).is_none());
+    }
 
     #[test]
     fn hex_with_and_without_colons() {

@@ -21,6 +21,8 @@ const PATIENCE: u32 = 16;
 pub struct Half {
     /// The sequence number of the next byte to give; `None` until the first segment.
     next: Option<u32>,
+    /// `next` is only what the other side acknowledged first: no segment of this half has come.
+    unseen: bool,
     /// Pieces that came too early, by distance from the byte number `given`.
     waiting: BTreeMap<u64, (Micros, Vec<u8>)>,
     waiting_bytes: usize,
@@ -45,13 +47,13 @@ pub enum Given<'a> {
 
 impl Half {
     pub fn started(&self) -> bool {
-        self.next.is_some()
+        self.next.is_some() && !self.unseen
     }
 
     /// A SYN: the next byte has the following number.
     pub fn syn(&mut self, seq: u32) {
-        if self.next.is_none() {
-            self.next = Some(seq.wrapping_add(1));
+        if self.next.is_none() || self.unseen {
+            (self.next, self.acked, self.unseen) = (Some(seq.wrapping_add(1)), None, false);
         }
     }
 
@@ -69,6 +71,10 @@ impl Half {
         fin: bool,
         give: &mut dyn FnMut(Given<'_>),
     ) {
+        if std::mem::take(&mut self.unseen) {
+            // What lies between was sent before the capture began.
+            (self.next, self.acked) = (Some(seq), None);
+        }
         let next = *self.next.get_or_insert(seq);
         let distance = i64::from(seq.wrapping_sub(next) as i32);
         if distance > MOST_AHEAD {
@@ -102,7 +108,8 @@ impl Half {
 
     /// The other side has this and everything before it.
     pub fn acknowledged(&mut self, ack: u32, at: Micros, give: &mut dyn FnMut(Given<'_>)) {
-        let Some(next) = self.next else { return };
+        self.unseen |= self.next.is_none();
+        let next = *self.next.get_or_insert(ack);
         let distance = i64::from(ack.wrapping_sub(next) as i32);
         if distance > 0 && distance < MOST_AHEAD {
             let place = self.given + distance as u64;
@@ -115,17 +122,33 @@ impl Half {
         self.drain(at, give);
     }
 
+    /// The other side closes: what it has acknowledged and we have not will not come again.
+    pub fn settle(&mut self, at: Micros, give: &mut dyn FnMut(Given<'_>)) {
+        self.since_ack = PATIENCE + 1;
+        self.drain(at, give);
+    }
+
     /// No more will come: what waits is given, with the gaps before it.
     pub fn finish(&mut self, at: Micros, give: &mut dyn FnMut(Given<'_>)) {
         while let Some(place) = self.first_waiting() {
             self.skip_to(place, at, give);
             self.drain(at, give);
         }
+        self.settle(at, give);
         if let Some((end, fin_at)) = self.fin.take() {
             if end > self.given {
                 self.skip_to(end, at, give);
             }
             give(Given::Fin(fin_at.max(at)));
+        }
+    }
+
+    /// How many bytes are missing at the end of what was acknowledged. A FIN counts as one when it is acknowledged;
+    /// where it was not seen itself, a single byte is taken for it.
+    fn lacks(&self, acked: u64) -> u64 {
+        match self.fin {
+            Some((end, _)) => acked.min(end).saturating_sub(self.given),
+            None => Some(acked.saturating_sub(self.given)).filter(|missing| *missing > 1).unwrap_or(0),
         }
     }
 
@@ -196,9 +219,15 @@ impl Half {
                 }
                 continue;
             }
-            let gap_is_sure = self.acked.is_some_and(|acked| acked > self.given) && self.since_ack > PATIENCE;
-            match self.first_waiting() {
-                Some(place) if gap_is_sure || self.waiting_bytes > MOST_WAITING_BYTES => self.skip_to(place, now, give),
+            let acked = self.acked.filter(|acked| *acked > self.given);
+            let over = self.fin.is_some_and(|(end, _)| acked.is_some_and(|acked| acked >= end));
+            let gap = acked.filter(|_| over || self.since_ack > PATIENCE);
+            match (self.first_waiting(), gap) {
+                (Some(place), Some(_)) => self.skip_to(place, now, give),
+                (Some(place), None) if self.waiting_bytes > MOST_WAITING_BYTES => self.skip_to(place, now, give),
+                (None, Some(acked)) if self.lacks(acked) > 0 => {
+                    self.skip_to(self.given + self.lacks(acked), now, give);
+                }
                 _ => break,
             }
         }
@@ -285,6 +314,41 @@ mod tests {
         let told = &mut bench.told;
         bench.half.finish(9, &mut |given| told.push(of(given)));
         assert_eq!(bench.told, [Told::Gap(99), Told::Bytes(b"x".to_vec()), Told::Fin]);
+    }
+
+    #[test]
+    fn what_only_the_other_side_has_is_a_gap_when_it_closes() {
+        let mut bench = Bench::from(0);
+        bench.put(1, b"ab", 0, false);
+        let mut told = Vec::new();
+        bench.half.acknowledged(9, 2, &mut |given| told.push(of(given)));
+        assert_eq!(told, []);
+        bench.half.settle(3, &mut |given| told.push(of(given)));
+        assert_eq!(told, [Told::Gap(6)]);
+        // The acknowledgement of a FIN is no byte, seen or not.
+        bench.half.acknowledged(10, 4, &mut |given| told.push(of(given)));
+        bench.half.settle(4, &mut |given| told.push(of(given)));
+        assert_eq!(told.len(), 1);
+        // A FIN behind the gap is believed once it was acknowledged.
+        let mut bench = Bench::from(0);
+        bench.put(5, b"ef", 0, true);
+        bench.half.acknowledged(8, 2, &mut |given| told.push(of(given)));
+        assert_eq!(told[1..], [Told::Gap(4), Told::Bytes(b"ef".to_vec()), Told::Fin]);
+    }
+
+    #[test]
+    fn a_half_that_only_the_other_side_knows_of() {
+        let mut half = Half::default();
+        let mut told = Vec::new();
+        half.acknowledged(1_000, 1, &mut |given| told.push(of(given)));
+        half.acknowledged(1_300, 2, &mut |given| told.push(of(given)));
+        half.finish(3, &mut |given| told.push(of(given)));
+        assert_eq!(told, [Told::Gap(300)]);
+        // Its first segment says better where it stands.
+        let mut half = Half::default();
+        half.acknowledged(1_000, 1, &mut |given| told.push(of(given)));
+        half.segment(2, 990, b"late", 0, false, &mut |given| told.push(of(given)));
+        assert_eq!(told[1..], [Told::Bytes(b"late".to_vec())]);
     }
 
     #[test]

@@ -1,13 +1,19 @@
 //! Packet captures: pcap and pcapng.
 //!
-//! Bytes of a file → packets ([`capture`]) → TCP segments ([`segment`]) → bytes in order ([`half`]) → what is spoken
-//! ([`talk`], [`flows`]): HTTP/1.1 with its event streams and WebSockets through the same code as the HTTP tap, bare
+//! Bytes of a file → packets ([`capture`]) → TCP segments ([`segment`], [`order`]) → bytes in order ([`half`]) → what is
+//! spoken ([`talk`], [`flow`], [`flows`]): HTTP/1.1 with its event streams and WebSockets through the same code as the HTTP tap, bare
 //! JSON-RPC in either framing. TLS and HTTP/2 are told, not guessed at.
 
+#[cfg(test)]
+mod by_hand;
 pub mod capture;
+mod flow;
 pub mod flows;
 mod half;
 mod http;
+#[cfg(test)]
+mod loss_tests;
+mod order;
 pub mod segment;
 mod talk;
 #[cfg(test)]
@@ -51,15 +57,19 @@ impl Importer for Pcap {
     fn read(&self, reading: &mut Reading<'_>) -> Result<()> {
         let mut flows = Flows::new(reading, self.name());
         let input = reading.input();
-        let (mut fragments, mut broken, mut unknown_link) = (0u64, 0u64, None);
+        let (mut fragments, mut broken, mut cut, mut unknown_link) = (0u64, 0u64, 0u64, None);
         let told =
             each_packet(input, &mut |packet| match segment::read(packet.link, packet.data, packet.cut, packet.at) {
-                Ok(segment) => flows.segment(&segment, reading),
+                Ok(segment) => {
+                    cut += u64::from(segment.cut > 0);
+                    flows.segment(&segment, reading);
+                }
                 Err(NoSegment::OtherTraffic) => {}
                 Err(NoSegment::UnknownLink) => unknown_link = Some(packet.link),
                 Err(NoSegment::Fragment) => fragments += 1,
                 Err(NoSegment::Broken) => broken += 1,
             });
+        flows.flush(reading);
         let mut notes = Vec::new();
         if let Some(link) = unknown_link {
             reading.unread(0, format!("packets of the unknown link type {link} were not read"));
@@ -69,6 +79,10 @@ impl Importer for Pcap {
         }
         if broken > 0 {
             reading.unread(0, format!("{broken} packets are too short or broken"));
+        }
+        if cut > 0 {
+            let of = told.packets;
+            notes.push(format!("{cut} of {of} packets are cut by the snap length of the capture (tcpdump: -s 0)"));
         }
         if let Some(why) = told.broken {
             notes.push(format!("the capture breaks off: {why}"));

@@ -2,11 +2,17 @@
 //!
 //! Entries stand in the file as their tool likes; they are told here in the order of their times, as far as memory allows.
 //! An event stream that was given up shows as status 200, an empty body and a few milliseconds: when and how it ended is not
-//! in a HAR, so such a carrier is left open and says so. Bodies are already decoded.
+//! in a HAR, so such a carrier is left open and says so, unless the browser names the client's abort. Bodies are
+//! already decoded; one that the HAR does not hold is told as lost.
+
+mod beside;
+mod entry;
+mod streams;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
-
-use serde::Deserialize;
+use std::path::PathBuf;
 
 use crate::error::Result;
 use crate::event::http::{HttpHappening, HttpScribe, HttpSetup};
@@ -16,6 +22,8 @@ use crate::event::{How, Knows, Micros, Party, Side, Source, base64};
 use super::array::Elements;
 use super::renumbering::{Keys, Renumbering};
 use super::{Importer, Reading, Sureness, time};
+use entry::{Entry, Request, body_of, fields_of, is_stream, missing, session_of, unpacked_fields};
+use streams::{Said, Stream};
 
 pub struct Har;
 
@@ -24,82 +32,8 @@ const MOST_WAITING_BYTES: usize = 32 * 1024 * 1024;
 
 const PATH: &[&str] = &["log", "entries"];
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Entry {
-    started_date_time: String,
-    #[serde(default)]
-    time: Option<f64>,
-    request: Request,
-    response: Option<Response>,
-    #[serde(default)]
-    timings: Option<Timings>,
-    #[serde(default)]
-    connection: Option<String>,
-    #[serde(rename = "_webSocketMessages", default)]
-    web_socket: Vec<SocketMessage>,
-    #[serde(rename = "_error", default)]
-    error: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Request {
-    method: String,
-    url: String,
-    #[serde(default)]
-    headers: Vec<Field>,
-    post_data: Option<PostData>,
-}
-
-#[derive(Deserialize)]
-struct PostData {
-    text: Option<String>,
-    #[serde(default)]
-    encoding: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Response {
-    #[serde(default)]
-    status: f64,
-    #[serde(default)]
-    headers: Vec<Field>,
-    content: Option<Content>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Content {
-    #[serde(default)]
-    size: Option<f64>,
-    mime_type: Option<String>,
-    text: Option<String>,
-    encoding: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Field {
-    name: String,
-    value: String,
-}
-
-#[derive(Deserialize)]
-struct Timings {
-    #[serde(default)]
-    receive: Option<f64>,
-}
-
-#[derive(Deserialize)]
-struct SocketMessage {
-    #[serde(rename = "type")]
-    kind: String,
-    time: f64,
-    #[serde(default)]
-    opcode: Option<u8>,
-    #[serde(default)]
-    data: String,
-}
+const NOT_HELD: &str = "the HAR does not hold this body";
+const NO_TIMES: &str = "a HAR has no times inside an event stream: a message is told with the request it answers";
 
 /// One thing of an entry, waiting for its time.
 enum Act {
@@ -150,8 +84,10 @@ impl Importer for Har {
     }
 
     fn read(&self, reading: &mut Reading<'_>) -> Result<()> {
+        let input = reading.input();
         let mut telling = Telling::new(reading, self);
-        let mut elements = Elements::new(reading.input(), PATH);
+        telling.folder = input.path().and_then(|path| Some(path.parent()?.to_path_buf()));
+        let mut elements = Elements::new(input, PATH);
         while let Some(element) = elements.next_element() {
             let bytes = element.text.len() as u64 + element.left_out;
             match serde_json::from_slice::<Entry>(element.text) {
@@ -181,6 +117,10 @@ impl Importer for Har {
 struct Telling {
     http: HttpScribe,
     keys: Keys,
+    /// Where the HAR lies.
+    folder: Option<PathBuf>,
+    /// Event streams with messages that come before their end.
+    streams: Vec<Stream>,
     waiting: BTreeMap<(Micros, u64, u64), Act>,
     bytes: usize,
     order: u64,
@@ -200,8 +140,18 @@ impl Telling {
             first_session: 0,
             secret: fresh_key(),
         });
-        let waiting = BTreeMap::new();
-        Telling { http, keys: Keys::default(), waiting, bytes: 0, order: 0, carriers: 0, last: i64::MIN, late: 0 }
+        Telling {
+            http,
+            keys: Keys::default(),
+            folder: None,
+            streams: Vec::new(),
+            waiting: BTreeMap::new(),
+            bytes: 0,
+            order: 0,
+            carriers: 0,
+            last: i64::MIN,
+            late: 0,
+        }
     }
 
     fn wait(&mut self, at: Micros, carrier: u64, act: Act) {
@@ -226,23 +176,19 @@ impl Telling {
     fn act(&mut self, reading: &mut Reading<'_>, at: Micros, carrier: u64, act: Act) {
         match act {
             Act::Request(entry) => {
-                let request = &entry.request;
-                let fields = fields_of(&request.headers);
-                let connection = entry.connection.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0);
-                let (method, target) = (request.method.as_str(), request.url.as_str());
-                let what = HttpHappening::Request { client: "", connection, method, target, fields: &fields };
-                let body =
-                    request.post_data.as_ref().and_then(|data| body_of(data.text.as_deref(), data.encoding.as_deref()));
-                let mut sink = Renumbering { reading, keys: &mut self.keys };
-                self.http.take(carrier, at, what, &mut sink);
-                if let Some(body) = body {
-                    self.http.take(carrier, at, HttpHappening::RequestBody(&body), &mut sink);
-                }
-                self.http.take(carrier, at, HttpHappening::RequestEnd, &mut sink);
+                self.request(reading, at, carrier, &entry);
+                self.open_stream(reading, at, carrier, &entry);
                 let answered = at.saturating_add(micros(entry.time));
                 self.wait(answered, carrier, Act::Response(entry));
             }
-            Act::Response(entry) => self.response(reading, at, carrier, *entry),
+            Act::Response(entry) => {
+                let asked = self.posted(&entry.request);
+                let of = (entry.request.url.clone(), session_of(&entry.request.headers).map(str::to_string));
+                self.response(reading, at, carrier, *entry);
+                if let Some(Said::Asks(id)) = asked {
+                    self.on_streams(reading, at, (&of.0, of.1.as_deref()), |stream| stream.asked(&id));
+                }
+            }
             Act::Socket { from_client, frame } => {
                 let mut sink = Renumbering { reading, keys: &mut self.keys };
                 let what =
@@ -256,22 +202,105 @@ impl Telling {
         }
     }
 
-    fn response(&mut self, reading: &mut Reading<'_>, at: Micros, carrier: u64, entry: Entry) {
+    fn request(&mut self, reading: &mut Reading<'_>, at: Micros, carrier: u64, entry: &Entry) {
+        let request = &entry.request;
+        let body = request.post_data.as_ref().and_then(|data| self.body(&data.text, &data.encoding, &data.file));
+        let body = body.filter(|body| !body.is_empty());
+        if let Some(Said::Answers(id)) = body.as_deref().map(Said::of) {
+            let of = (request.url.as_str(), session_of(&request.headers));
+            self.on_streams(reading, at, of, |stream| stream.answered(&id));
+        }
+        let fields = fields_of(&request.headers);
+        let connection = entry.connection.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0);
+        let (method, target) = (request.method.as_str(), request.url.as_str());
+        let what = HttpHappening::Request { client: "", connection, method, target, fields: &fields };
         let mut sink = Renumbering { reading, keys: &mut self.keys };
-        let status = entry.response.as_ref().map_or(0.0, |response| response.status);
-        let Some(response) = entry.response.filter(|_| (100.0..1000.0).contains(&status)) else {
-            // Status 0 is how browsers write a request that was given up or never got through.
-            let why = entry.error.as_deref().unwrap_or("no response is on record");
-            self.http.take(carrier, at, HttpHappening::Note(why), &mut sink);
-            self.http.take(carrier, at, HttpHappening::Closed { by: Party::Unknown, how: How::Error }, &mut sink);
+        self.http.take(carrier, at, what, &mut sink);
+        if let Some(body) = body {
+            self.http.take(carrier, at, HttpHappening::RequestBody(&body), &mut sink);
+        } else if let Some(bytes) = missing(request) {
+            self.http.take(carrier, at, HttpHappening::Lost { from: Side::Client, bytes, why: NOT_HELD }, &mut sink);
+        }
+        self.http.take(carrier, at, HttpHappening::RequestEnd, &mut sink);
+    }
+
+    /// A stream with messages that must come before its end begins at once, as far as it stays open beside others.
+    fn open_stream(&mut self, reading: &mut Reading<'_>, at: Micros, carrier: u64, entry: &Entry) {
+        let Some(response) = entry.response.as_ref().filter(|response| (200.0..300.0).contains(&response.status))
+        else {
             return;
         };
-        // The bodies in a HAR have been unpacked already.
-        let unpacked =
-            |name: &str| ["content-encoding", "transfer-encoding"].iter().any(|n| name.eq_ignore_ascii_case(n));
-        let fields: Vec<(&str, &str)> =
-            fields_of(&response.headers).into_iter().filter(|(name, _)| !unpacked(name)).collect();
-        self.http.take(carrier, at, HttpHappening::Response { status: status as u16, fields: &fields }, &mut sink);
+        if !is_stream(response) {
+            return;
+        }
+        let body = response.content.as_ref().and_then(|c| self.body(&c.text, &c.encoding, &c.file));
+        let Some(body) = body.filter(|body| !body.is_empty()) else { return };
+        let session = session_of(&entry.request.headers).or_else(|| session_of(&response.headers));
+        let stands = entry.request.method == "GET";
+        let Some(mut stream) = Stream::of(carrier, &body, session, stands) else { return };
+        let mut sink = Renumbering { reading, keys: &mut self.keys };
+        let head =
+            HttpHappening::Response { status: response.status as u16, fields: &unpacked_fields(&response.headers) };
+        self.http.take(carrier, at, head, &mut sink);
+        self.http.take(carrier, at, HttpHappening::ResponseBody(&stream.opening()), &mut sink);
+        self.http.take(carrier, at, HttpHappening::Note(NO_TIMES), &mut sink);
+        self.streams.push(stream);
+    }
+
+    fn on_streams(
+        &mut self,
+        reading: &mut Reading<'_>,
+        at: Micros,
+        (url, session): (&str, Option<&str>),
+        mut given: impl FnMut(&mut Stream) -> Vec<u8>,
+    ) {
+        let mut sink = Renumbering { reading, keys: &mut self.keys };
+        for stream in self.streams.iter_mut().filter(|stream| stream.serves(url, session)) {
+            let bytes = given(stream);
+            if !bytes.is_empty() {
+                self.http.take(stream.carrier, at, HttpHappening::ResponseBody(&bytes), &mut sink);
+            }
+        }
+    }
+
+    /// What a POST said, where a stream may wait for it.
+    fn posted(&self, request: &Request) -> Option<Said> {
+        let data = request.post_data.as_ref().filter(|_| !self.streams.is_empty())?;
+        self.body(&data.text, &data.encoding, &data.file).map(|body| Said::of(&body))
+    }
+
+    fn body(&self, text: &Option<String>, encoding: &Option<String>, file: &Option<String>) -> Option<Vec<u8>> {
+        match (text.as_deref(), file) {
+            (None | Some(""), Some(file)) => beside::read(self.folder.as_ref(), file),
+            (text, _) => body_of(text, encoding.as_deref()),
+        }
+    }
+
+    fn response(&mut self, reading: &mut Reading<'_>, at: Micros, carrier: u64, entry: Entry) {
+        let begun = self.streams.iter().position(|stream| stream.carrier == carrier);
+        let rest = begun.map(|place| self.streams.swap_remove(place).rest());
+        let content = entry.response.as_ref().and_then(|response| response.content.as_ref());
+        let text = match rest {
+            Some(rest) => Some(rest),
+            None => content.and_then(|content| self.body(&content.text, &content.encoding, &content.file)),
+        };
+        let mut sink = Renumbering { reading, keys: &mut self.keys };
+        let status = entry.response.as_ref().map_or(0.0, |response| response.status);
+        let failure = entry.response.as_ref().and_then(|response| response.failure.as_deref());
+        let why = entry.error.as_deref().or(failure);
+        // What browsers say when the page itself gave up.
+        let aborted = why.is_some_and(|why| why.contains("ERR_ABORTED"));
+        let Some(response) = entry.response.as_ref().filter(|_| (100.0..1000.0).contains(&status)) else {
+            // Status 0 is how browsers write a request that was given up or never got through.
+            let by = if aborted { Party::Client } else { Party::Unknown };
+            self.http.take(carrier, at, HttpHappening::Note(why.unwrap_or("no response is on record")), &mut sink);
+            self.http.take(carrier, at, HttpHappening::Closed { by, how: How::Error }, &mut sink);
+            return;
+        };
+        if begun.is_none() {
+            let fields = unpacked_fields(&response.headers);
+            self.http.take(carrier, at, HttpHappening::Response { status: status as u16, fields: &fields }, &mut sink);
+        }
         if status as u16 == 101 {
             for message in entry.web_socket {
                 let from_client = message.kind == "send";
@@ -281,22 +310,24 @@ impl Telling {
             }
             return;
         }
-        let content = response.content;
-        let text = content.as_ref().and_then(|content| body_of(content.text.as_deref(), content.encoding.as_deref()));
-        let is_stream = fields.iter().any(|(name, value)| {
-            name.eq_ignore_ascii_case("content-type") && value.to_ascii_lowercase().contains("event-stream")
-        }) || content
-            .as_ref()
-            .and_then(|c| c.mime_type.as_deref())
-            .is_some_and(|mime| mime.contains("event-stream"));
-        let empty = text.as_ref().is_none_or(Vec::is_empty);
-        if let Some(text) = text.filter(|text| !text.is_empty()) {
-            self.http.take(carrier, at, HttpHappening::ResponseBody(&text), &mut sink);
-        } else if let Some(size) = content.as_ref().and_then(|content| content.size).filter(|size| *size >= 1.0) {
-            let why = "the HAR does not hold this body";
-            self.http.take(carrier, at, HttpHappening::Lost { from: Side::Server, bytes: size as u64, why }, &mut sink);
-        }
+        let is_stream = is_stream(response);
+        let empty = begun.is_none() && text.as_ref().is_none_or(Vec::is_empty);
         let received = entry.timings.as_ref().and_then(|timings| timings.receive).unwrap_or(0.0);
+        // A tool that kept no body of the request kept none of the response either, whatever size it writes.
+        let size = content.and_then(|content| content.size).filter(|size| *size >= 1.0);
+        let unheld = size.or_else(|| (is_stream && received > 0.0).then_some(0.0)).filter(|_| empty);
+        if let Some(size) = unheld.filter(|_| size.is_some() || missing(&entry.request).is_some()) {
+            let lost = HttpHappening::Lost { from: Side::Server, bytes: size as u64, why: NOT_HELD };
+            self.http.take(carrier, at, lost, &mut sink);
+        } else if let Some(text) = text.filter(|text| !text.is_empty()) {
+            self.http.take(carrier, at, HttpHappening::ResponseBody(&text), &mut sink);
+        }
+        if is_stream && aborted {
+            let text = "the client gave this event stream up; when is not on record";
+            self.http.take(carrier, at, HttpHappening::Note(text), &mut sink);
+            self.wait(at, carrier, Act::Close(Party::Client, How::Reset));
+            return;
+        }
         if is_stream && empty && received <= 0.0 {
             let text = "the HAR shows an empty event stream; when and how it ended is not on record";
             self.http.take(carrier, at, HttpHappening::Note(text), &mut sink);
@@ -331,20 +362,6 @@ impl Telling {
 
 fn micros(milliseconds: Option<f64>) -> Micros {
     milliseconds.filter(|ms| ms.is_finite() && (0.0..1e12).contains(ms)).map_or(0, |ms| (ms * 1_000.0) as Micros)
-}
-
-/// Header fields, without the pseudo-fields of HTTP/2.
-fn fields_of(headers: &[Field]) -> Vec<(&str, &str)> {
-    let real = headers.iter().filter(|field| !field.name.starts_with(':'));
-    real.map(|field| (field.name.as_str(), field.value.as_str())).collect()
-}
-
-fn body_of(text: Option<&str>, encoding: Option<&str>) -> Option<Vec<u8>> {
-    let text = text?;
-    match encoding {
-        Some("base64") => base64::decode(text),
-        _ => Some(text.as_bytes().to_vec()),
-    }
 }
 
 /// The message as a frame, unmasked: a HAR keeps only what was in it.

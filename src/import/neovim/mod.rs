@@ -2,20 +2,23 @@
 //!
 //! `[DEBUG][2026-11-18 00:48:57] …/rpc.lua:347 "rpc.send" { id = 2, … }`: the message as a Lua table, which is put
 //! back into JSON. A null result vanishes in a Lua table: an answer without result and error is told as `null`. The clock
-//! is local and has seconds. All language servers of one editor share the log, and nothing says which one is meant.
+//! is local and has seconds. All language servers of one editor share the log, and nothing says which one is meant: see
+//! [`servers`].
+
+mod servers;
 
 use crate::error::Result;
-use crate::event::{Happening, Knows, Micros, Side};
+use crate::event::{Knows, Micros, Side};
 
 use super::json::Fields;
-use super::runs::Runs;
 use super::{Importer, Reading, Sureness, lua, time};
+use servers::Servers;
 
 pub struct Neovim;
 
 const NOTES: &[&str] = &[
     "Neovim logs Lua tables: messages are put back into JSON, null results and empty lists are guessed",
-    "the log has local time to the second, and does not tell several language servers apart",
+    "the log has local time to the second; several language servers in it are told apart by guess",
 ];
 
 impl Importer for Neovim {
@@ -40,7 +43,7 @@ impl Importer for Neovim {
     }
 
     fn read(&self, reading: &mut Reading<'_>) -> Result<()> {
-        let mut runs = Runs::new(None, self.knows(), NOTES);
+        let mut servers = Servers::new(self.knows(), NOTES);
         let mut lines = reading.lines();
         let mut last_at = 0;
         let mut others = 0u64;
@@ -51,27 +54,32 @@ impl Importer for Neovim {
                 continue;
             };
             last_at = at;
+            if text.starts_with("[START]") {
+                servers.all_gone();
+            }
             if let Some((from, table)) = direction(rest) {
                 match lua::to_json(table) {
                     Some((json, _)) if json.starts_with('{') && line.left_out == 0 => {
-                        runs.message(reading, from, at, with_null_result(json).as_bytes());
+                        servers.message(reading, from, at, with_null_result(json).as_bytes());
                     }
                     _ => {
                         let bytes = line.text.len() as u64 + line.left_out;
                         reading.unread_line(line.number, bytes, "the Lua table in it cannot be read");
                     }
                 }
+            } else if let Some(name) = begins(rest) {
+                servers.begins(name);
             } else if let Some(text) = stderr(rest)
-                && runs.is_open()
+                && servers.is_open()
             {
-                runs.stderr(reading, at, text.trim_end_matches('\n').as_bytes());
+                servers.stderr(reading, at, text.trim_end_matches('\n').as_bytes());
             }
         }
-        if others > 0 && runs.is_open() {
+        if others > 0 && servers.is_open() {
             let text = format!("{others} lines of the log are no entries of their own and were passed over");
-            runs.happening(reading, last_at, Happening::Note { text });
+            servers.note(reading, last_at, text);
         }
-        runs.finish(reading);
+        servers.finish(reading);
         Ok(())
     }
 }
@@ -94,6 +102,12 @@ fn direction(rest: &str) -> Option<(Side, &str)> {
     rest.strip_prefix("\"rpc.receive\"\t").map(|table| (Side::Server, table))
 }
 
+/// `"LSP[name]"<tab>"initialize_params"<tab>…`, at level trace.
+fn begins(rest: &str) -> Option<&str> {
+    let (name, rest) = rest.strip_prefix("\"LSP[")?.split_once("]\"\t")?;
+    rest.starts_with("\"initialize_params\"").then_some(name)
+}
+
 /// `"rpc"<tab>"server command"<tab>"stderr"<tab>"text"`.
 fn stderr(rest: &str) -> Option<String> {
     let (before, text) = rest.split_once("\"stderr\"\t")?;
@@ -111,4 +125,51 @@ fn with_null_result(json: String) -> String {
         return format!("{},\"result\":null}}", &json[..json.len() - 1]);
     }
     json
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::event::{Collected, Event};
+    use crate::import::{Input, Options, read};
+
+    #[test]
+    fn two_servers_in_one_log_are_two_sessions() {
+        let lines = [
+            ("send", "id = 1, method = \"initialize\""),
+            ("send", "id = 1, method = \"initialize\""),
+            ("receive", "id = 1, result = { a = 1 }"),
+            ("send", "method = \"initialized\""),
+            ("receive", "id = 1, result = { b = 1 }"),
+            ("send", "method = \"initialized\""),
+            ("send", "id = 2, method = \"textDocument/hover\""),
+            ("send", "id = 3, method = \"slow\""),
+            ("send", "method = \"$/cancelRequest\", params = { id = 3 }"),
+            ("send", "id = 2, method = \"textDocument/hover\""),
+            ("receive", "id = 2, result = { a = 1 }"),
+            ("receive", "error = { code = -32800, message = \"cancelled\" }, id = 3"),
+            ("receive", "id = 2"),
+        ];
+        let mut text = String::new();
+        for (way, table) in lines {
+            text += &format!(
+                "[DEBUG][2026-11-18 05:45:54] .../rpc.lua:347\t\"rpc.{way}\"\t{{ jsonrpc = \"2.0\", {table} }}\n"
+            );
+        }
+        let mut collected = Collected::default();
+        let input = Input::from_reader("lsp.log", Box::new(std::io::Cursor::new(text)), None).expect("readable");
+        read(input, &Options::default(), &mut 1, &mut collected).expect("a log");
+        let names: Vec<&str> = collected.sessions.iter().map(|session| session.name.as_str()).collect();
+        assert_eq!(names, ["lsp", "lsp server 2"]);
+        let of = |session| {
+            let events = collected.events.iter().filter(move |event| event.session == session);
+            let messages = events.filter_map(Event::message);
+            messages.map(|(_, message)| message.id.as_ref().map(ToString::to_string)).collect::<Vec<_>>()
+        };
+        let ids = |ids: &[&str]| {
+            let id = |id: &&str| (!id.is_empty()).then(|| id.to_string());
+            ids.iter().map(id).collect::<Vec<_>>()
+        };
+        assert_eq!(of(1), ids(&["1", "1", "", "2", "3", "", "2", "3"]));
+        assert_eq!(of(2), ids(&["1", "1", "", "2", "2"]));
+    }
 }
