@@ -6,8 +6,11 @@
 //! a client who is long gone. Refuses to know what is sent.
 
 use std::error::Error as _;
+use std::future::poll_fn;
 use std::marker::PhantomData;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -18,6 +21,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 
+use super::along::Along;
 use crate::error::{Error, Result};
 
 /// Kept connections idle for longer are not used again: common servers (uvicorn, node) close theirs after 5 s, and
@@ -86,8 +90,7 @@ pub enum Trouble<B> {
 }
 
 struct Idle<B> {
-    sender: SendRequest<B>,
-    task: AbortHandle,
+    link: Link<B>,
     since: Instant,
 }
 
@@ -106,10 +109,10 @@ impl<B> Kept<B> {
     }
 
     /// One that can be used again. Those that cannot are let go.
-    fn take(&self) -> Option<Idle<B>> {
+    fn take(&self) -> Option<Link<B>> {
         let mut all = self.all();
-        all.retain(|idle| idle.since.elapsed() <= IDLE_LIMIT && !idle.sender.is_closed());
-        all.pop()
+        all.retain_mut(|idle| idle.since.elapsed() <= IDLE_LIMIT && idle.link.is_alive());
+        all.pop().map(|idle| idle.link)
     }
 }
 
@@ -121,31 +124,93 @@ pub struct Upstream<B> {
     tls: Option<hyper_rustls::HttpsConnector<hyper_util::client::legacy::connect::HttpConnector>>,
 }
 
+/// A connection: where requests go in, and what moves its bytes.
+struct Link<B> {
+    sender: SendRequest<B>,
+    driven: Driven,
+}
+
+enum Driven {
+    /// By whoever waits for the response: no other task must be woken and run for each step.
+    Along(Along),
+    /// By a task of its own.
+    Apart(AbortHandle),
+}
+
+impl<B> Link<B> {
+    fn poll_with<T>(
+        driven: &mut Driven,
+        context: &mut Context<'_>,
+        mut what: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        match driven {
+            Driven::Along(along) => along.poll_with(context, what),
+            Driven::Apart(_) => what(context),
+        }
+    }
+
+    /// Nobody looks at a kept connection: what came meanwhile, its end above all, is heard now.
+    fn is_alive(&mut self) -> bool {
+        if let Driven::Along(along) = &mut self.driven {
+            along.look();
+        }
+        !self.sender.is_closed()
+    }
+}
+
 /// The right to the connection a response is coming on.
 pub struct Lease<B> {
-    connection: Option<(SendRequest<B>, AbortHandle)>,
+    link: Option<Link<B>>,
     kept: Arc<Kept<B>>,
 }
 
 impl<B> Lease<B> {
+    /// Asks for something that comes over the connection, and moves the connection's bytes for as long as that helps.
+    pub fn poll_with<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        mut what: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        match &mut self.link {
+            Some(link) => Link::<B>::poll_with(&mut link.driven, context, what),
+            None => what(context),
+        }
+    }
+
+    /// Whether all that has come is heard as soon as one asks, with nobody else to wait for.
+    pub fn is_driven_along(&self) -> bool {
+        matches!(&self.link, Some(Link { driven: Driven::Along(_), .. }))
+    }
+
+    /// Leaves the connection to a task of its own: an upload that still runs must not wait until somebody takes the
+    /// response.
+    pub fn drive_apart(&mut self) {
+        if let Some(Link { driven, .. }) = &mut self.link
+            && let Driven::Along(along) = driven
+        {
+            *driven = Driven::Apart(along.spawn());
+        }
+    }
+
     /// Keeps the connection for another request. Only for exchanges that ended in order, both bodies whole.
     pub fn give_back(mut self) {
-        if let Some((sender, task)) = self.connection.take()
-            && !sender.is_closed()
+        if let Some(link) = self.link.take()
+            && !link.sender.is_closed()
         {
-            self.kept.all().push(Idle { sender, task, since: Instant::now() });
+            self.kept.all().push(Idle { link, since: Instant::now() });
         }
     }
 
     /// Lets the connection live on without us: it was upgraded and belongs to others.
     pub fn let_go(mut self) {
-        self.connection = None;
+        self.drive_apart();
+        self.link = None;
     }
 }
 
 impl<B> Drop for Lease<B> {
     fn drop(&mut self) {
-        if let Some((_, task)) = self.connection.take() {
+        if let Some(Link { driven: Driven::Apart(task), .. }) = self.link.take() {
             task.abort();
         }
     }
@@ -169,30 +234,36 @@ where
         &self.address
     }
 
-    /// Sends a request (path and query only in its URI) and waits, without limit, for the head of the response.
+    /// Sends a request (path and query only in its URI) and waits, without limit, for the head of the response. Its
+    /// body comes only to those who ask through the lease, unless the connection is driven apart.
     pub async fn send(
         &self,
         kept: &Arc<Kept<B>>,
         mut request: Request<B>,
     ) -> std::result::Result<(Response<Incoming>, Lease<B>), Trouble<B>> {
         loop {
-            let (mut sender, task, again) = match kept.take() {
-                Some(idle) => (idle.sender, idle.task, true),
+            let (link, again) = match kept.take() {
+                Some(link) => (link, true),
                 None => match self.connect().await {
-                    Ok((sender, task)) => (sender, task, false),
+                    Ok(link) => (link, false),
                     Err(why) => return Err(Trouble::Unreachable { why, unsent: Box::new(request) }),
                 },
             };
-            if let Err(cause) = sender.ready().await {
+            // Held while waiting: if the caller is dropped here, the connection goes with it.
+            let mut lease = Lease { link: Some(link), kept: Arc::clone(kept) };
+            let Some(Link { sender, driven }) = &mut lease.link else { continue };
+            if let Err(cause) =
+                poll_fn(|context| Link::<B>::poll_with(driven, context, |inner| sender.poll_ready(inner))).await
+            {
                 if again {
                     continue;
                 }
                 return Err(Trouble::Broken(told(&cause)));
             }
-            let sending = sender.try_send_request(request);
-            // Held while waiting: if the caller is dropped here, the connection goes with it.
-            let lease = Lease { connection: Some((sender, task)), kept: Arc::clone(kept) };
-            match sending.await {
+            let mut sending = pin!(sender.try_send_request(request));
+            let answered =
+                poll_fn(|context| Link::<B>::poll_with(driven, context, |inner| sending.as_mut().poll(inner))).await;
+            match answered {
                 Ok(response) => return Ok((response, lease)),
                 Err(mut failed) => match failed.take_message() {
                     // The kept connection was closed before anything of the request went out.
@@ -203,7 +274,7 @@ where
         }
     }
 
-    async fn connect(&self) -> std::result::Result<(SendRequest<B>, AbortHandle), String> {
+    async fn connect(&self) -> std::result::Result<Link<B>, String> {
         let connecting = async {
             #[cfg(feature = "tls")]
             if let Some(tls) = &self.tls {
@@ -222,7 +293,7 @@ where
         }
     }
 
-    async fn handshake<I>(&self, io: I) -> std::result::Result<(SendRequest<B>, AbortHandle), String>
+    async fn handshake<I>(&self, io: I) -> std::result::Result<Link<B>, String>
     where
         I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
     {
@@ -232,8 +303,10 @@ where
             .handshake(io)
             .await
             .map_err(|cause| told(&cause))?;
-        let task = tokio::spawn(connection.with_upgrades());
-        Ok((sender, task.abort_handle()))
+        let moving = Box::pin(async move {
+            let _ = connection.with_upgrades().await;
+        });
+        Ok(Link { sender, driven: Driven::Along(Along::new(moving)) })
     }
 }
 

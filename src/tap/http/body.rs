@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Sleep;
 
 use crate::event::{How, Party, Side};
 use crate::peer::http::Lease;
@@ -53,7 +53,6 @@ pub(super) struct RequestBody {
     carrier: Arc<Carrier>,
     gate: Option<Gate>,
     idle_limit: Duration,
-    idle: Option<Pin<Box<Sleep>>>,
 }
 
 impl RequestBody {
@@ -61,7 +60,7 @@ impl RequestBody {
         if incoming.is_end_stream() {
             carrier.request_end();
         }
-        RequestBody { incoming, carrier, gate, idle_limit, idle: None }
+        RequestBody { incoming, carrier, gate, idle_limit }
     }
 }
 
@@ -77,7 +76,7 @@ impl Body for RequestBody {
         }
         match Pin::new(&mut this.incoming).poll_frame(context) {
             Poll::Ready(Some(Ok(frame))) => {
-                this.idle = None;
+                this.carrier.pulse().awaits_answer();
                 if let Some(data) = frame.data_ref() {
                     this.carrier.body(Side::Client, data);
                 } else if let Some(trailers) = frame.trailers_ref() {
@@ -94,13 +93,14 @@ impl Body for RequestBody {
                 Poll::Ready(Some(Err(cause.into())))
             }
             Poll::Ready(None) => {
+                this.carrier.pulse().awaits_answer();
                 this.carrier.request_end();
                 Poll::Ready(None)
             }
             Poll::Pending => {
-                let limit = this.idle_limit;
-                let idle = this.idle.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + limit)));
-                ready!(idle.as_mut().poll(context));
+                if this.carrier.pulse().awaits_upload(context.waker()) <= this.idle_limit {
+                    return Poll::Pending;
+                }
                 this.carrier.note("the upload stood still for too long");
                 this.carrier.closed(Party::Tap, How::Timeout);
                 Poll::Ready(Some(Err("the upload stood still for too long".into())))
@@ -131,8 +131,8 @@ pub(super) enum ResponseBody {
 }
 
 /// The body of upstream's response. A server may send many small events in one go; hyper hands them over one by one
-/// and writes each with a system call of its own. So the task yields once after a small chunk: what upstream's
-/// connection holds already comes along, what has not come is not waited for.
+/// and writes each with a system call of its own. So what upstream's connection holds already is gathered, and what has
+/// not come is not waited for. Where another task moves the connection's bytes, it gets its turn once before that.
 pub(super) struct Relay {
     incoming: Incoming,
     carrier: Arc<Carrier>,
@@ -145,7 +145,10 @@ pub(super) struct Relay {
 }
 
 impl ResponseBody {
-    pub(super) fn new(incoming: Incoming, carrier: Arc<Carrier>, lease: Lease<RequestBody>) -> ResponseBody {
+    pub(super) fn new(incoming: Incoming, carrier: Arc<Carrier>, mut lease: Lease<RequestBody>) -> ResponseBody {
+        if !carrier.request_ended() {
+            lease.drive_apart();
+        }
         let lease = Some(lease);
         let mut relay = Relay { incoming, carrier, lease, gathered: BytesMut::new(), yielded: false, next: None };
         relay.settle();
@@ -210,12 +213,17 @@ impl Relay {
             return Poll::Ready(self.give_last(last));
         }
         loop {
-            let frame = match Pin::new(&mut self.incoming).poll_frame(context) {
+            let incoming = &mut self.incoming;
+            let polled = match &mut self.lease {
+                Some(lease) => lease.poll_with(context, |inner| Pin::new(&mut *incoming).poll_frame(inner)),
+                None => Pin::new(incoming).poll_frame(context),
+            };
+            let frame = match polled {
                 Poll::Ready(Some(Ok(frame))) => frame.into_data(),
                 Poll::Ready(Some(Err(cause))) => return self.last(Some(Err(cause))),
                 Poll::Ready(None) => return self.last(None),
                 Poll::Pending if self.gathered.is_empty() => return Poll::Pending,
-                Poll::Pending if self.yielded => return self.give_gathered(),
+                Poll::Pending if self.yielded || self.is_driven_along() => return self.give_gathered(),
                 Poll::Pending => {
                     self.yielded = true;
                     context.waker().wake_by_ref();
@@ -236,6 +244,10 @@ impl Relay {
                 Err(other) => return self.last(Some(Ok(other))),
             }
         }
+    }
+
+    fn is_driven_along(&self) -> bool {
+        self.lease.as_ref().is_some_and(Lease::is_driven_along)
     }
 
     /// Gives what is no data, behind what was gathered.

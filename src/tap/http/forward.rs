@@ -63,6 +63,7 @@ pub(super) async fn forward(
     line: Arc<Line>,
     mut request: Request<Incoming>,
 ) -> Response<ResponseBody> {
+    line.ground.pulse.awaits_answer();
     let place = line.requests.fetch_add(1, Ordering::Relaxed);
     let number = forwarder.carriers.fetch_add(1, Ordering::Relaxed);
     let carrier = Carrier::new(number, forwarder.notes.clone(), line.ground.clone(), forwarder.cut.clone());

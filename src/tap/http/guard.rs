@@ -13,6 +13,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::pulse::Pulse;
+
 /// A head longer than this is hyper's to refuse; we stop looking.
 const LONGEST_HEAD_BYTES: usize = 256 * 1024;
 
@@ -23,6 +25,7 @@ pub(super) struct Ground {
     /// The number (from 0) of the first request with ambiguous framing.
     ambiguous: AtomicU64,
     ended: AtomicU8,
+    pub(super) pulse: Pulse,
 }
 
 /// How a connection's reading ended.
@@ -34,8 +37,8 @@ pub(super) enum Ended {
 }
 
 impl Ground {
-    pub(super) fn new() -> Ground {
-        Ground { ambiguous: AtomicU64::new(NEVER), ended: AtomicU8::new(0) }
+    pub(super) fn new(pulse: Pulse) -> Ground {
+        Ground { ambiguous: AtomicU64::new(NEVER), ended: AtomicU8::new(0), pulse }
     }
 
     pub(super) fn is_ambiguous(&self, request: u64) -> bool {
@@ -257,9 +260,12 @@ fn judge(head: &[u8]) -> Seen {
     let mut strange_coding = false;
     let mut length = 0u64;
     let mut upgrades = false;
-    for line in head.split(|byte| *byte == b'\n').skip(1) {
-        // Only lines long enough to be one of the three, told by their first letter.
-        let Some(b'c' | b'C' | b't' | b'T' | b'u' | b'U') = line.first() else { continue };
+    let mut rest = head;
+    while let Some(end) = memchr::memchr(b'\n', rest) {
+        rest = &rest[end + 1..];
+        // Only lines that can be one of the three, told by their first letter.
+        let Some(b'c' | b'C' | b't' | b'T' | b'u' | b'U') = rest.first() else { continue };
+        let line = &rest[..memchr::memchr(b'\n', rest).unwrap_or(rest.len())];
         let Some(colon) = memchr::memchr(b':', line) else { continue };
         let name = line[..colon].trim_ascii();
         let value = line[colon + 1..].trim_ascii();

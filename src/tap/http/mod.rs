@@ -10,13 +10,16 @@ mod forward;
 mod guard;
 mod heads;
 mod notes;
+mod pulse;
 mod tunnel;
 
 pub use notes::{HttpTranscriber, Notes};
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -25,7 +28,7 @@ use std::time::Duration;
 use hyper::header::HeaderValue;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 
@@ -33,8 +36,9 @@ use crate::error::{Doing, Error, Result};
 use crate::peer::http::{Address, Upstream};
 
 use forward::{Forwarder, Line, forward};
-use guard::{Ground, Watched};
+use guard::Watched;
 use heads::Hosts;
+use pulse::Watch;
 
 /// What the user chose.
 #[derive(Debug, Clone)]
@@ -181,6 +185,7 @@ impl Proxy {
                 limits: self.setup.limits.clone(),
                 counts: self.counts.clone(),
                 stage: self.stage.subscribe(),
+                watch: Arc::default(),
             };
             let (door, clients) = mpsc::unbounded_channel();
             let spawned = thread::Builder::new().name(format!("proxy-{number}")).spawn(move || worker.run(clients));
@@ -237,14 +242,7 @@ struct Worker {
     limits: ProxyLimits,
     counts: Arc<Counts>,
     stage: watch::Receiver<Stage>,
-}
-
-/// A timer that is always due sooner than those of idle connections. Without it each of theirs, set anew for each
-/// request, would be the soonest, and setting the soonest timer costs the runtime a system call.
-async fn keep_time() {
-    loop {
-        tokio::time::sleep(Duration::from_secs(10)).await;
-    }
+    watch: Arc<Watch>,
 }
 
 /// Counts a connection as open for as long as it lives.
@@ -262,12 +260,13 @@ impl Worker {
             tokio::runtime::Builder::new_current_thread().enable_all().build().doing("starting a worker's runtime")?;
         runtime.block_on(async {
             let (open, mut all_closed) = mpsc::channel::<()>(1);
-            tokio::spawn(keep_time());
+            tokio::spawn(self.watch.clone().look_on(self.limits.idle));
             // Ends when nobody accepts any more.
             while let Some((stream, client)) = clients.recv().await {
                 self.accept(stream, client, &open);
             }
             drop(open);
+            self.watch.end();
             let stopped = async {
                 while *self.stage.borrow_and_update() != Stage::Stopped {
                     if self.stage.changed().await.is_err() {
@@ -296,7 +295,7 @@ impl Worker {
         let Ok(stream) = TcpStream::from_std(stream) else { return };
         let number = self.counts.connections.fetch_add(1, Ordering::Relaxed) + 1;
         let _ = stream.set_nodelay(true);
-        let ground = Arc::new(Ground::new());
+        let ground = self.watch.follow();
         let line = Arc::new(Line {
             number,
             client: client.ip().to_string(),
@@ -316,22 +315,23 @@ impl Worker {
             .auto_date_header(false)
             .max_headers(self.limits.fields)
             .max_header_size(self.limits.head_bytes)
-            .timer(TokioTimer::new())
-            .header_read_timeout(self.limits.idle)
-            .serve_connection(TokioIo::new(Watched::new(stream, ground)), service)
+            .serve_connection(TokioIo::new(Watched::new(stream, ground.clone())), service)
             .with_upgrades();
-        let mut stage = self.stage.clone();
-        tokio::spawn(async move {
+        let watched = ground.clone();
+        let task = tokio::spawn(async move {
             let _counted = counted;
-            tokio::pin!(connection);
-            tokio::select! {
-                biased;
-                _ = connection.as_mut() => return,
-                _ = stage.wait_for(|stage| *stage != Stage::Serving) => {}
-            }
-            connection.as_mut().graceful_shutdown();
-            let _ = connection.await;
+            let mut connection = pin!(connection);
+            let mut told = false;
+            let served = poll_fn(|context| {
+                if !told && watched.pulse.is_ending(context.waker()) {
+                    told = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                connection.as_mut().poll(context)
+            });
+            let _ = served.await;
         });
+        ground.pulse.is_of(task.abort_handle());
     }
 }
 

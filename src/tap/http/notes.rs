@@ -15,6 +15,7 @@ use crate::event::tape::{Record, Tape, Transcriber};
 use crate::event::{How, Micros, Party, Side, Sink, Stamper};
 
 use super::guard::{Ended, Ground};
+use super::pulse::Pulse;
 
 /// Where notes go: the tape. Appending never waits for a reader. Credentials are hashed before they come there, since
 /// a tape that is full goes to disk.
@@ -201,8 +202,16 @@ impl Carrier {
         self.notes.put(self.number, NOTE, words.as_bytes());
     }
 
+    pub(super) fn pulse(&self) -> &Pulse {
+        &self.ground.pulse
+    }
+
     fn over(&self) -> bool {
-        self.state.fetch_or(OVER, Ordering::Relaxed) & OVER != 0
+        let was_over = self.state.fetch_or(OVER, Ordering::Relaxed) & OVER != 0;
+        if !was_over {
+            self.pulse().awaits_head();
+        }
+        was_over
     }
 
     pub(super) fn done(&self) {
