@@ -124,6 +124,7 @@ const SMALL_BYTES: usize = 4 * 1024;
 const GATHERED_BYTES: usize = 16 * 1024;
 
 /// What goes back to the client.
+#[expect(clippy::large_enum_variant, reason = "nearly all are upstream's, and a box would cost each of them")]
 pub(super) enum ResponseBody {
     Upstream(Relay),
     /// Our own words.
