@@ -19,7 +19,7 @@ use super::open::RecordingArgs;
 use super::place::StorePlace;
 use crate::error::{Error, Result};
 use crate::event::redact::Redacting;
-use crate::event::{Event, Session, SessionKey, Sink, StreamId};
+use crate::event::{Event, Happening, Losses, Session, SessionKey, Sink, StreamId, What};
 use crate::import::input::{Counter, print_of};
 use crate::import::{self, Input, Options, bare};
 use crate::report::safe::safe;
@@ -116,6 +116,14 @@ impl Taking {
         Ok(Taking::New { bulk, sources: HashMap::new(), next_key: 1 })
     }
 
+    /// Where the store has what has this fingerprint.
+    fn with_print(&self, print: &str) -> Result<Option<Imported>> {
+        match self {
+            Taking::New { sources, .. } => Ok(sources.get(print).cloned()),
+            Taking::There { store, .. } => store.as_ref().map_or(Ok(None), |store| store.source(print)),
+        }
+    }
+
     /// The file that has these bytes, where it was taken in before. The fingerprint is only made where a file of the
     /// same length is known.
     fn known(&self, path: &Path) -> Result<Option<Imported>> {
@@ -132,20 +140,21 @@ impl Taking {
         if !worth {
             return Ok(None);
         }
-        let print = print_of(path)?;
-        match self {
-            Taking::New { sources, .. } => Ok(sources.get(&print).cloned()),
-            Taking::There { store, .. } => store.as_ref().map_or(Ok(None), |store| store.source(&print)),
-        }
+        self.with_print(&print_of(path)?)
     }
 
     fn file(&mut self, job: &Job, options: &Options) -> Result<Done> {
         let name = job.path.display().to_string();
-        if job.server.is_none()
-            && let Some(known) = self.known(&job.path)?
-        {
-            let sessions = sessions_named(known.first_session, known.last_session);
-            return Ok(Done::Known(format!("{name}: already imported ({sessions})")));
+        let pair = match &job.server {
+            Some(server) => Some(format!("{}+{}", print_of(&job.path)?, print_of(server)?)),
+            None => None,
+        };
+        let known = match &pair {
+            Some(print) => self.with_print(print)?,
+            None => self.known(&job.path)?,
+        };
+        if let Some(known) = known {
+            return Ok(already(&name, &known));
         }
         let input = Input::open(&job.path)?;
         let (print, size) = (input.print(), input.size());
@@ -160,30 +169,38 @@ impl Taking {
                 }
             }
         };
-        let (format, first, last, events) = match self {
+        let (format, first, last, (events, losses)) = match self {
             Taking::New { bulk, next_key, .. } => {
                 let first = *next_key;
-                let mut counting = Counting { sink: &mut **bulk, events: 0 };
+                let mut counting = Counting::new(&mut **bulk);
                 let format = read(&mut counting, next_key)?;
-                (format, first, *next_key - 1, counting.events)
+                (format, first, *next_key - 1, (counting.events, counting.losses))
             }
             Taking::There { store, redact } => {
                 let open = store.take().ok_or_else(|| Error::new("an earlier file broke the store's connection"))?;
                 let mut writer = Redactable::new(open.writer(), *redact);
                 let mut next_key = 1;
-                let mut counting = Counting { sink: &mut writer, events: 0 };
+                let mut counting = Counting::new(&mut writer);
                 let read = read(&mut counting, &mut next_key);
-                let events = counting.events;
+                let told = (counting.events, counting.losses);
                 let mut writer = writer.into_inner();
                 writer.commit()?;
                 let number = |key: SessionKey| writer.number(key).unwrap_or(key);
                 let (first, last) = (number(1), number(next_key - 1));
                 *store = Some(writer.finish()?);
-                (read?, first, last, events)
+                (read?, first, last, told)
             }
         };
         progress.finish();
         let print = print.lock().map(|print| (print.text(), print.bytes())).unwrap_or_default();
+        let print = (pair.unwrap_or(print.0), print.1);
+        // What came through a pipe shows only now what it is.
+        if let Some(known) = self.with_print(&print.0)?
+            && let Taking::There { store: Some(store), .. } = self
+        {
+            store.take_back(first, last)?;
+            return Ok(already(&name, &known));
+        }
         let source = Imported {
             print: print.0,
             bytes: print.1,
@@ -201,6 +218,9 @@ impl Taking {
                     store.add_source(&source)?;
                 }
             }
+        }
+        if !losses.is_empty() {
+            eprintln!("rpctap: {}: not all of it could be read: {}", safe(&name), safe(&losses.words()));
         }
         let sessions = sessions_named(first, last);
         Ok(Done::Imported(format!("{name}: {events} events of {sessions}, read as {format}")))
@@ -223,6 +243,10 @@ impl Taking {
             Taking::There { .. } => Ok(()),
         }
     }
+}
+
+fn already(name: &str, known: &Imported) -> Done {
+    Done::Known(format!("{name}: already imported ({})", sessions_named(known.first_session, known.last_session)))
 }
 
 fn sessions_named(first: SessionKey, last: SessionKey) -> String {
@@ -279,6 +303,13 @@ impl<S: Sink> Sink for Redactable<S> {
 struct Counting<'a, S: Sink> {
     sink: &'a mut S,
     events: u64,
+    losses: Losses,
+}
+
+impl<'a, S: Sink> Counting<'a, S> {
+    fn new(sink: &'a mut S) -> Counting<'a, S> {
+        Counting { sink, events: 0, losses: Losses::default() }
+    }
 }
 
 impl<S: Sink> Sink for Counting<'_, S> {
@@ -292,6 +323,9 @@ impl<S: Sink> Sink for Counting<'_, S> {
 
     fn event(&mut self, event: Event) {
         self.events += 1;
+        if let What::Happening(Happening::Lost { why, .. }) = &event.what {
+            self.losses.add(why);
+        }
         self.sink.event(event);
     }
 }

@@ -7,6 +7,7 @@
 pub mod base64;
 pub mod http;
 pub mod line;
+mod losses;
 pub mod recording;
 pub mod redact;
 pub mod scribe;
@@ -18,6 +19,7 @@ pub mod stdio;
 pub mod tape;
 pub mod transcript;
 
+pub use losses::Losses;
 pub use recording::{Line, Recording};
 pub use scribe::{OpenBody, Scribe};
 pub use session::{Knows, Session, SessionKey, Source};

@@ -212,17 +212,16 @@ impl Reader {
                 let signal = Some(signal.parse().map_err(|_| "no signal")?);
                 self.happen(None, Happening::Exited { code: None, signal });
             }
-            (_, ["lost", count, from @ ..]) => {
-                let from = match from {
-                    ["from", "client"] => Some(Side::Client),
-                    ["from", "server"] => Some(Side::Server),
+            (_, ["lost", ..]) => {
+                let (lost, why) = inside.split_once(": ").unwrap_or((inside, "told by the transcript"));
+                let words: Vec<&str> = lost.split_whitespace().collect();
+                let from = match words.get(2..) {
+                    Some(["from", "client"]) => Some(Side::Client),
+                    Some(["from", "server"]) => Some(Side::Server),
                     _ => None,
                 };
-                let events = count.parse().map_err(|_| "no count")?;
-                self.happen(
-                    carrier,
-                    Happening::Lost { from, events, bytes: 0, why: "told by the transcript".to_string() },
-                );
+                let events = words.get(1).and_then(|count| count.parse().ok()).ok_or("no count")?;
+                self.happen(carrier, Happening::Lost { from, events, bytes: 0, why: why.to_string() });
             }
             (None, ["session", "ended", "by", by]) => {
                 let by = if *by == "client" { Side::Client } else { Side::Server };
@@ -388,9 +387,9 @@ fn happening_text(happening: &Happening) -> String {
         Happening::Exited { code: Some(code), .. } => format!("exit {code}"),
         Happening::Exited { signal: Some(signal), .. } => format!("killed {signal}"),
         Happening::Exited { .. } => "exit".to_string(),
-        Happening::Lost { from, events, bytes, .. } => {
+        Happening::Lost { from, events, bytes, why } => {
             let what = if *events > 0 { events.to_string() } else { format!("{bytes} bytes") };
-            format!("lost {what}{}", from.map(|from| format!(" from {}", from.name())).unwrap_or_default())
+            format!("lost {what}{}: {why}", from.map(|from| format!(" from {}", from.name())).unwrap_or_default())
         }
         Happening::CarrierOpened { method, target, .. } => format!("opened {method} {target}"),
         Happening::CarrierHead { status, .. } => format!("head {status}"),

@@ -3,7 +3,7 @@
 //! The pairing is `exchange`'s, the verdicts are the rules'. Here they meet: every fact is counted in its ledger and
 //! heard by the docket, and what leaks is told to the series.
 
-use crate::event::{Bodies, Event, Happening, Knows, Micros, Session, Side, What};
+use crate::event::{Bodies, Event, Happening, Knows, Losses, Micros, Session, Side, What};
 use crate::exchange::{
     Cancel, CancelEnd, CancelPolicy, CancelTarget, Exchange, Fact, Fold, Leak, LeakKind, Limits, Outcome, Outcomes,
     Track, fold::End, trend,
@@ -36,6 +36,7 @@ pub struct Analyzer {
     docket: Docket,
     facts: Vec<Fact>,
     counts: Counts,
+    losses: Losses,
     outcomes: [Outcomes; 2],
     cancels: CancelLedger,
     silent: Vec<(Dialect, CancelEnd, u64)>,
@@ -59,6 +60,7 @@ impl Analyzer {
             docket: Docket::default(),
             facts: Vec::new(),
             counts: Counts::default(),
+            losses: Losses::default(),
             outcomes: Default::default(),
             cancels: CancelLedger::default(),
             silent: Vec::new(),
@@ -117,7 +119,8 @@ impl Analyzer {
             }
             What::Fault { from, .. } => self.counts.faults[*from as usize] += 1,
             What::Stderr { .. } => self.counts.stderr_lines += 1,
-            What::Happening(Happening::Lost { events, bytes, .. }) => {
+            What::Happening(Happening::Lost { events, bytes, why, .. }) => {
+                self.losses.add(why);
                 self.counts.losses += 1;
                 self.counts.lost_events += events;
                 self.counts.lost_bytes += bytes;
@@ -364,9 +367,11 @@ impl Analyzer {
                 say(NoteKind::Capture, text.to_string());
             }
         }
-        if self.counts.losses > 0 {
-            let text = "Parts of the recording are missing: requests open at a gap are not judged.";
-            say(NoteKind::Capture, text.to_string());
+        if !self.losses.is_empty() {
+            let missing = self.losses.words();
+            let text =
+                format!("Parts of the recording are missing ({missing}): requests open at a gap are not judged.");
+            say(NoteKind::Capture, text);
         }
         if self.counts.events > 0 && self.fold.may_have_begun_late() && spoken.dialect.has_handshake() {
             let text = "The recording begins after the handshake: answers and cancels may concern requests before it.";

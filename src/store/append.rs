@@ -36,8 +36,10 @@ pub(super) struct Shelf(Arc<Mutex<Stretch>>);
 const WORTH_APPENDING: usize = 16;
 
 impl Shelf {
-    /// Makes the shelf a table of this connection.
+    /// Makes the shelf a table of this connection, in place of one that was put up before: statements prepared for
+    /// that one would go on reading from it.
     pub fn put_up(conn: &Connection) -> Result<Shelf> {
+        conn.flush_prepared_statement_cache();
         const MODULE: &Module<'_, Table> = &Module::eponymous_only_module();
         let shelf = Shelf::default();
         conn.create_module(NAME, MODULE, Some(shelf.clone()))?;

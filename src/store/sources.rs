@@ -2,9 +2,10 @@
 //!
 //! A file counts as known while one of the sessions it gave is still there.
 
-use rusqlite::OptionalExtension;
+use rusqlite::{OptionalExtension, TransactionBehavior};
 
 use super::Store;
+use super::rows::key_of;
 use crate::error::{Doing, Result};
 use crate::event::SessionKey;
 
@@ -46,6 +47,18 @@ impl Store {
             })
         });
         found.optional().doing("looking for imported files")
+    }
+
+    /// Takes sessions out again: those of a file that, once it was read, turned out to be known.
+    pub fn take_back(&mut self, first: SessionKey, last: SessionKey) -> Result<()> {
+        let doing = "taking back what was there already";
+        let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate).doing(doing)?;
+        let (first, last) = (i64::from(first), i64::from(last));
+        tx.execute("DELETE FROM events WHERE key >= ? AND key < ?", [key_of(first, 0), key_of(last + 1, 0)])
+            .and_then(|_| tx.execute("DELETE FROM blocks WHERE session BETWEEN ? AND ?", [first, last]))
+            .and_then(|_| tx.execute("DELETE FROM sessions WHERE id BETWEEN ? AND ?", [first, last]))
+            .doing(doing)?;
+        tx.commit().doing(doing)
     }
 
     /// Remembers a file that was taken in.

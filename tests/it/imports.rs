@@ -122,3 +122,45 @@ fn a_folder_is_all_the_files_in_it() {
     assert!(stderr.contains("README.md"), "what was passed over is named: {stderr}");
     assert_eq!(Store::open_readonly(&store).expect("a store").sessions().expect("sessions").len(), 2);
 }
+
+#[test]
+fn pairs_and_pipes_are_kept_once_and_many_files_go_into_a_store_that_is_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = folder.path().join("store.db");
+    let (client, server) = (folder.path().join("client.jsonl"), folder.path().join("server.jsonl"));
+    fs::write(&client, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").expect("written");
+    fs::write(&server, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n").expect("written");
+    let traced = fs::read(sample("strace.txt")).expect("the sample");
+    let names = ["r1-pysdk-1.29.0-pathB.ndjson", "r2-pysdk-2.3.0-pathB.ndjson", "r6-lsp-pyright.ndjson"];
+    let [one, two, three] = names.map(sample);
+    let into = ["--store", text(&store)];
+    for round in 0..2 {
+        for (arguments, stdin) in [
+            (vec!["import", "--client", text(&client), "--server", text(&server)], &b""[..]),
+            (vec!["import", "-"], &traced[..]),
+            (vec!["import", text(&one), text(&two), text(&three)], &b""[..]),
+        ] {
+            let done = rpctap(&[&arguments[..], &into[..]].concat(), stdin);
+            assert!(done.status.success(), "round {round}: {}", String::from_utf8_lossy(&done.stderr));
+        }
+        let sessions = Store::open_readonly(&store).expect("a store").sessions().expect("sessions");
+        let events: Vec<u64> = sessions.iter().map(|recorded| recorded.events).collect();
+        assert_eq!((events.len(), events[2]), (5, 63), "round {round}: {events:?}");
+    }
+}
+
+#[test]
+fn lines_that_cannot_be_read_are_named() {
+    let line = |at: u32, text: &str| format!("{{\"ts\":{at},\"dir\":\"c2s\",\"raw\":\"{text}\\n\"}}\n");
+    let ping = |id: u32| {
+        line(1000 + id, &format!("{{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":{id},\\\"method\\\":\\\"ping\\\"}}"))
+    };
+    let log = format!("{}{}garbage\n{}{{\"ts\":1}}\n", ping(1), ping(2), ping(3));
+    let told = rpctap(&["analyze", "-"], log.as_bytes());
+    let report = String::from_utf8_lossy(&told.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(report.contains("line 3: not a JSON object; line 5: no dir"), "{report}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let kept = rpctap(&["import", "-", "--store", text(&folder.path().join("store.db"))], log.as_bytes());
+    let said = String::from_utf8_lossy(&kept.stderr).into_owned();
+    assert!(kept.status.success() && said.contains("line 3: not a JSON object; line 5: no dir"), "{said}");
+}
