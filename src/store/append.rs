@@ -5,27 +5,25 @@
 //! they are, and SQLite itself counts the keys on. Everything else goes row by row. Only within a transaction that
 //! keeps others from writing.
 
-use std::borrow::Cow;
-use std::ffi::{CStr, c_int};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rusqlite::vtab::{Context, Filters, IndexInfo, Module, VTab, VTabConnection, VTabCursor};
-use rusqlite::{Connection, Error, Result, ffi};
+use rusqlite::{Connection, Error, Result};
 
-use super::rows::{EVENT_COLUMNS, Inserts, key_of, value};
+use super::rows::{EVENT_COLUMNS, Inserts, key_of};
+use super::table;
 use super::writer::Known;
 use crate::event::{Event, Micros, SessionKey, What};
 use crate::rpc::{Kind, Message};
 
 /// What the statement selects from.
 #[derive(Debug, Default)]
-struct Stretch {
-    events: Vec<Event>,
+pub(super) struct Stretch {
+    pub events: Vec<Event>,
     /// The number of each event's method.
-    methods: Vec<Option<i64>>,
-    rows: Range<usize>,
-    started_at: Micros,
+    pub methods: Vec<Option<i64>>,
+    pub rows: Range<usize>,
+    pub started_at: Micros,
 }
 
 /// Where a stretch lies while it is written.
@@ -40,13 +38,12 @@ impl Shelf {
     /// that one would go on reading from it.
     pub fn put_up(conn: &Connection) -> Result<Shelf> {
         conn.flush_prepared_statement_cache();
-        const MODULE: &Module<'_, Table> = &Module::eponymous_only_module();
         let shelf = Shelf::default();
-        conn.create_module(NAME, MODULE, Some(shelf.clone()))?;
+        table::put_up(conn, shelf.clone())?;
         Ok(shelf)
     }
 
-    fn with<T>(&self, then: impl FnOnce(&mut Stretch) -> T) -> T {
+    pub fn with<T>(&self, then: impl FnOnce(&mut Stretch) -> T) -> T {
         then(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -139,85 +136,4 @@ fn is_plain(event: &Event) -> bool {
             What::Fault { .. } => false,
             What::Stderr { .. } | What::Happening(_) => true,
         }
-}
-
-const NAME: &CStr = c"shelf";
-
-#[repr(C)]
-struct Table {
-    /// SQLite's own part, which must come first.
-    base: ffi::sqlite3_vtab,
-    shelf: Shelf,
-}
-
-// SAFETY: the base comes first in a struct of C's layout.
-unsafe impl VTab<'_> for Table {
-    type Aux = Shelf;
-    type Cursor = Cursor;
-
-    fn connect(
-        _: &mut VTabConnection,
-        shelf: Option<&Shelf>,
-        _: &[u8],
-        _: &[u8],
-        _: &[u8],
-        _: &[&[u8]],
-    ) -> Result<(Cow<'static, CStr>, Table)> {
-        let shelf = shelf.cloned().unwrap_or_default();
-        // The columns are told by their place, so that a name may be anything SQLite takes for one.
-        let columns = c"CREATE TABLE shelf (at, kind, sender, id, method, detail, print, stream, start, len, carrier, batch, oddities, reason)";
-        Ok((Cow::Borrowed(columns), Table { base: ffi::sqlite3_vtab::default(), shelf }))
-    }
-
-    fn best_index(&self, _: &mut IndexInfo) -> Result<bool> {
-        Ok(true)
-    }
-
-    fn open(&mut self) -> Result<Cursor> {
-        let shelf = self.shelf.clone();
-        Ok(Cursor { base: ffi::sqlite3_vtab_cursor::default(), shelf, stretch: Stretch::default() })
-    }
-}
-
-/// Holds the stretch for as long as it is read, so that nothing is locked for each value.
-#[repr(C)]
-struct Cursor {
-    /// SQLite's own part, which must come first.
-    base: ffi::sqlite3_vtab_cursor,
-    shelf: Shelf,
-    stretch: Stretch,
-}
-
-// SAFETY: the base comes first in a struct of C's layout.
-unsafe impl VTabCursor for Cursor {
-    fn filter(&mut self, _: c_int, _: Option<&str>, _: &Filters<'_>) -> Result<()> {
-        self.stretch = self.shelf.with(std::mem::take);
-        Ok(())
-    }
-
-    fn next(&mut self) -> Result<()> {
-        self.stretch.rows.start += 1;
-        Ok(())
-    }
-
-    fn eof(&self) -> bool {
-        self.stretch.rows.is_empty()
-    }
-
-    fn column(&self, context: &mut Context, column: c_int) -> Result<()> {
-        let Stretch { events, methods, rows, started_at } = &self.stretch;
-        let method = methods.get(rows.start).copied().flatten();
-        context.set_result(value(&events[rows.start], *started_at, method, column as usize + 1))
-    }
-
-    fn rowid(&self) -> Result<i64> {
-        Ok(self.stretch.rows.start as i64)
-    }
-}
-
-impl Drop for Cursor {
-    fn drop(&mut self) {
-        let stretch = std::mem::take(&mut self.stretch);
-        self.shelf.with(|place| *place = stretch);
-    }
 }

@@ -16,6 +16,7 @@ mod rows;
 pub mod sessions;
 pub mod sources;
 pub mod spooled;
+mod table;
 pub mod writer;
 
 use std::fs;
