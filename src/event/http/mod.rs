@@ -14,6 +14,7 @@ mod events;
 mod head;
 mod held;
 mod reader;
+pub mod secret_names;
 pub mod secrets;
 mod socket;
 #[cfg(test)]

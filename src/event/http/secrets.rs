@@ -9,38 +9,13 @@ use std::borrow::Cow;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::event::redact::keys;
+use super::secret_names::{
+    KeptAs, holds_marker, is_marker, is_plain, is_secret_key, is_session_key, kept_as, looks_like_token, looks_like_url,
+};
 use crate::event::redact::shapes::after_scheme;
 
 const PREFIX: &str = "hash:";
 const DIGITS: usize = 16;
-
-/// Query keys that carry a session's id, spelled without separators.
-const SESSION_KEYS: &[&str] = &["sessionid", "session", "sid", "mcpsessionid", "transportid"];
-
-/// Query keys that carry a credential and are too short or too common elsewhere for the general list.
-const URL_SECRETS: &[&str] = &[
-    "key",
-    "userkey",
-    "token",
-    "code",
-    "sig",
-    "signature",
-    "auth",
-    "state",
-    "pass",
-    "bearer",
-    "hmac",
-    "hash",
-    "ticket",
-];
-
-/// A header field with one of these in its name, spelled without separators, carries a credential.
-const SECRET_PARTS: &[&str] =
-    &["auth", "token", "secret", "signature", "cookie", "credential", "apikey", "password", "dpop", "jwt", "assertion"];
-
-/// A longer path segment that mixes letters and digits is taken for a token (`/hooks/T02AB…/x8Jf…`).
-const LONGEST_PLAIN_SEGMENT: usize = 24;
 
 #[derive(Clone)]
 pub struct Secrets {
@@ -71,31 +46,45 @@ impl Secrets {
 
     /// The value of a header field, fit to be kept.
     pub fn field<'a>(&self, name: &str, value: &'a str) -> Cow<'a, str> {
-        match kind_of(name) {
-            // Whatever the field is called: behind such a word stands a credential.
-            Kept::AsItIs if after_scheme(value.as_bytes()) == 0 => Cow::Borrowed(value),
-            Kept::Words => Cow::Owned(self.words(value)),
-            Kept::AsItIs | Kept::Hashed => {
-                let scheme = after_scheme(value.as_bytes()).min(value.len());
-                match value.split_at_checked(scheme) {
-                    Some((scheme, secret)) if !secret.is_empty() => {
-                        Cow::Owned(format!("{scheme}{}", self.hash(secret)))
-                    }
-                    _ => Cow::Owned(self.hash(value)),
-                }
-            }
-            Kept::Url => self.target(value),
+        if is_plain(name, value.as_bytes()) {
+            return Cow::Borrowed(value);
         }
+        let scheme = after_scheme(value.as_bytes());
+        match kept_as(name) {
+            KeptAs::Words => Cow::Owned(self.words(value)),
+            KeptAs::Url if scheme == 0 => self.target(value),
+            // Whatever the field is called: behind such a word stands a credential, and in a URL there may be one.
+            KeptAs::ItIs if scheme == 0 => self.urls(value),
+            KeptAs::ItIs | KeptAs::Url | KeptAs::Hash => match value.split_at_checked(scheme) {
+                Some((scheme, secret)) if !secret.is_empty() => Cow::Owned(format!("{scheme}{}", self.hash(secret))),
+                _ => Cow::Owned(self.hash(value)),
+            },
+        }
+    }
+
+    /// A text in which URLs may stand, each fit to be kept: `</x?token=…>; rel="next"`.
+    fn urls<'a>(&self, value: &'a str) -> Cow<'a, str> {
+        if !looks_like_url(value) {
+            return Cow::Borrowed(value);
+        }
+        let mut kept = String::with_capacity(value.len() + 16);
+        for piece in value.split_inclusive([' ', '\t', ',', '<', '>', '"', '\'']) {
+            let end = piece.trim_end_matches([' ', '\t', ',', '<', '>', '"', '\'']).len();
+            let (word, behind) = piece.split_at(end);
+            match looks_like_url(word) {
+                true => kept.push_str(&self.target(word)),
+                false => kept.push_str(word),
+            }
+            kept.push_str(behind);
+        }
+        Cow::Owned(kept)
     }
 
     /// A request target or URL, fit to be kept.
     pub fn target<'a>(&self, target: &'a str) -> Cow<'a, str> {
-        let (path, query) = match target.split_once('?') {
-            Some((path, query)) => (path, Some(query)),
-            None => (target, None),
-        };
+        let (path, mut rest) = target.split_at(target.find(['?', '#']).unwrap_or(target.len()));
         let secret_path = path.contains(['@', ';']) || path.split('/').any(looks_like_token);
-        if query.is_none() && !secret_path {
+        if rest.is_empty() && !secret_path {
             return Cow::Borrowed(target);
         }
         let mut kept = String::with_capacity(target.len() + 16);
@@ -104,34 +93,43 @@ impl Secrets {
         } else {
             kept.push_str(path);
         }
-        let mut before = '?';
-        for pairs in query.into_iter().flat_map(|query| query.split('&')) {
-            for pair in pairs.split(';') {
-                kept.push(before);
-                self.pair(pair, &mut kept);
-                before = ';';
-            }
-            before = '&';
+        // Tokens also come behind a `#`, written as pairs.
+        while let Some((separator, after)) = rest.split_at_checked(1) {
+            kept.push_str(separator);
+            let (pair, behind) = after.split_at(after.find(['&', ';', '#']).unwrap_or(after.len()));
+            self.pair(pair, &mut kept);
+            rest = behind;
         }
         Cow::Owned(kept)
     }
 
     fn pair(&self, pair: &str, kept: &mut String) {
-        match pair.split_once('=') {
-            Some((name, value)) if !value.is_empty() && is_secret_key(&decoded(name), value) => {
-                kept.push_str(name);
-                kept.push('=');
-                kept.push_str(&self.hash(value));
-            }
-            _ => kept.push_str(pair),
+        let Some((name, value)) = pair.split_once('=').filter(|(_, value)| !value.is_empty()) else {
+            return kept.push_str(pair);
+        };
+        kept.push_str(name);
+        kept.push('=');
+        match is_secret_key(&decoded(name), value) || self.holds_secret_url(value) {
+            true => kept.push_str(&self.hash(value)),
+            false => kept.push_str(value),
         }
     }
 
-    /// A list of words, of which some may be tokens: clients that cannot set headers on a WebSocket put them here.
+    /// A URL within a URL: where to go on to, with what.
+    fn holds_secret_url(&self, value: &str) -> bool {
+        let inner = decoded(value);
+        looks_like_url(&inner) && self.target(&inner) != inner
+    }
+
+    /// A list of words, of which some may be tokens: clients that cannot set headers on a WebSocket put them here,
+    /// as `bearer.…` or as the word behind `bearer`.
     fn words(&self, value: &str) -> String {
-        let kept = value.split(',').map(|word| match looks_like_token(word.trim()) {
-            true => self.hash(word.trim()),
-            false => word.trim().to_string(),
+        let mut announced = false;
+        let kept = value.split(',').map(|word| {
+            let word = word.trim();
+            let secret = announced || looks_like_token(word) || (holds_marker(word) && !is_marker(word));
+            announced |= is_marker(word);
+            if secret { self.hash(word) } else { word.to_string() }
         });
         kept.collect::<Vec<_>>().join(", ")
     }
@@ -147,13 +145,13 @@ impl Secrets {
             };
             match segment.rsplit_once('@') {
                 // user:password@host
-                Some((user, host)) => {
+                Some((user, host)) if !user.is_empty() => {
                     kept.push_str(&self.hash(user));
                     kept.push('@');
                     kept.push_str(host);
                 }
-                None if looks_like_token(segment) => kept.push_str(&self.hash(segment)),
-                None => kept.push_str(segment),
+                _ if looks_like_token(segment) => kept.push_str(&self.hash(segment)),
+                _ => kept.push_str(segment),
             }
             for pair in pairs.into_iter().flat_map(|pairs| pairs.split(';')) {
                 kept.push(';');
@@ -167,35 +165,8 @@ impl Secrets {
         let (_, query) = target.split_once('?')?;
         query.split('&').find_map(|pair| {
             let (name, value) = pair.split_once('=')?;
-            (SESSION_KEYS.contains(&plain_key(name).as_str()) && !value.is_empty()).then(|| self.hash(value))
+            (is_session_key(name) && !value.is_empty()).then(|| self.hash(value))
         })
-    }
-}
-
-enum Kept {
-    AsItIs,
-    Hashed,
-    Url,
-    Words,
-}
-
-fn kind_of(name: &str) -> Kept {
-    if is_plain_field(name) {
-        return Kept::AsItIs;
-    }
-    let lower = name.to_ascii_lowercase();
-    if is_plain_field(&lower) {
-        return Kept::AsItIs;
-    }
-    let plain = plain_key(&lower);
-    match lower.as_str() {
-        "mcp-session-id" | "x-session" => Kept::Hashed,
-        "referer" | "location" | "content-location" | "link" => Kept::Url,
-        "sec-websocket-protocol" => Kept::Words,
-        "author" | "x-author" => Kept::AsItIs,
-        _ if keys::class(name.as_bytes()).is_secret() || plain.ends_with("sessionid") => Kept::Hashed,
-        _ if SECRET_PARTS.iter().any(|part| plain.contains(part)) => Kept::Hashed,
-        _ => Kept::AsItIs,
     }
 }
 
@@ -220,54 +191,6 @@ fn decoded(name: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// The fields nearly every message carries, in lower case: told apart before the long lists are asked.
-pub fn is_plain_field(lower: &str) -> bool {
-    matches!(
-        lower,
-        "host"
-            | "accept"
-            | "content-type"
-            | "content-length"
-            | "user-agent"
-            | "accept-encoding"
-            | "connection"
-            | "date"
-            | "server"
-            | "transfer-encoding"
-            | "cache-control"
-            | "mcp-protocol-version"
-            | "mcp-method"
-            | "mcp-name"
-            | "origin"
-            | "last-event-id"
-            | "content-encoding"
-            | "vary"
-            | "x-accel-buffering"
-    )
-}
-
-fn plain_key(name: &str) -> String {
-    name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
-}
-
-fn is_secret_key(name: &str, value: &str) -> bool {
-    let plain = plain_key(name);
-    SESSION_KEYS.contains(&plain.as_str())
-        || URL_SECRETS.contains(&plain.as_str())
-        || plain.ends_with("signature")
-        || (keys::class(name.as_bytes()).is_secret() && !keys::is_harmless_value(value.as_bytes()))
-        || looks_like_token(value)
-}
-
-fn looks_like_token(segment: &str) -> bool {
-    segment.len() > LONGEST_PLAIN_SEGMENT
-        && segment.bytes().any(|byte| byte.is_ascii_digit())
-        && segment.bytes().any(|byte| byte.is_ascii_alphabetic())
-        && segment
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~' | b'=' | b':' | b'%'))
 }
 
 fn is_hash(value: &str) -> bool {
@@ -303,18 +226,53 @@ mod tests {
             ("X-Signature", "v4lue"),
             ("X-Anything", "Bearer v4lue"),
             ("Sec-WebSocket-Protocol", "mcp, v4lueAAAAAAAAAAAAAAAAAAAAAAAA"),
+            ("Sec-WebSocket-Protocol", "mcp, bearer.v4lue"),
+            ("Sec-WebSocket-Protocol", "bearer, v4lue"),
+            ("X-Functions-Key", "v4lue"),
+            ("X-Session-Data", "v4lue"),
+            ("X-XSRF", "v4lue"),
+            ("X-User-Pwd", "v4lue"),
+            ("X-Original-URL", "/x?token=v4lue"),
+            ("X-Rewrite-Url", "/x?a=1,2&token=v4lue"),
+            ("X-Forwarded-Uri", "/x#access_token=v4lue"),
+            ("X-Whatever", "see https://h/x?api_key=v4lue, or not"),
+            ("Referer", "http://h/?next=%2Fx%3Ftoken%3Dv4lue"),
+            ("Link", "</x?access_token=v4lue>; rel=\"next\""),
+            ("Forwarded", "for=1.2.3.4;host=\"me:v4lue@h\""),
+            ("Host", "me:v4lue@evil"),
+            ("X-Forwarded-Host", "me:v4lue@evil"),
+            ("Origin", "http://me:v4lue@h"),
         ] {
             let kept = secrets.field(name, value);
             assert!(kept.contains("hash:") && !kept.contains("v4lue"), "{name}: {kept}");
         }
         assert_ne!(secrets.hash("a"), Secrets::new(&[8; 32]).hash("a"));
+        for (name, plain) in [
+            ("Host", "127.0.0.1:80"),
+            ("Origin", "http://localhost:6274"),
+            ("Sec-WebSocket-Protocol", "mcp, graphql-transport-ws, v12.stomp"),
+            ("Access-Control-Allow-Credentials", "true"),
+            ("Link", "</x?page=2>; rel=\"next\", </x>; rel=\"first\""),
+            ("Location", "http://h/a/b?limit=1#top"),
+            ("From", "me@example.org"),
+            ("X-Author", "me"),
+            ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+        ] {
+            assert_eq!(secrets.field(name, plain), plain, "{name}");
+        }
     }
 
     #[test]
     fn urls_keep_their_shape_and_lose_their_secrets() {
         let secrets = Secrets::new(&[7; 32]);
-        for plain in ["/mcp", "/mcp?limit=10&cursor=abc", "/", "/a/b.json", "/.well-known/oauth-protected-resource/mcp"]
-        {
+        for plain in [
+            "/mcp",
+            "/mcp?limit=10&cursor=abc#x",
+            "/",
+            "/a/b.json",
+            "/.well-known/oauth-protected-resource/mcp",
+            "/@org/sk-SK/x",
+        ] {
             assert_eq!(secrets.target(plain), plain);
         }
         let kept = secrets.target("/messages/?session_id=0123abcd&x=1&api_key=zzz&code=qq");
@@ -331,6 +289,8 @@ mod tests {
             "/mcp?pass=zz9",
             "/mcp?X-Goog-Signature=zz9",
             "/bot123456:zz9ABCDEFGHIJKLMNOPQRSTUVWXYZ/send",
+            "/sk-zz9/mcp",
+            "/mcp#access_token=zz9",
         ] {
             let kept = secrets.target(secret);
             assert!(kept.contains("hash:") && !kept.contains("zz9"), "{kept}");

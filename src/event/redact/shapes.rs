@@ -389,6 +389,11 @@ fn pair(text: &[u8], run: &Range<usize>) -> Option<(Range<usize>, usize)> {
     Some((from..end, end))
 }
 
+/// Whether a word begins as known kinds of tokens do, however long it is.
+pub fn begins_like_token(word: &[u8]) -> bool {
+    SHAPES.iter().any(|shape| word.starts_with(shape.prefix.as_bytes()))
+}
+
 /// How long the authentication scheme before a credential is, with its space.
 pub fn after_scheme(value: &[u8]) -> usize {
     for scheme in [&b"bearer "[..], b"basic ", b"token ", b"digest ", b"negotiate "] {

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use hyper::header::HeaderMap;
 
-use crate::event::http::secrets::{Secrets, is_plain_field};
+use crate::event::http::secret_names::is_plain;
+use crate::event::http::secrets::Secrets;
 use crate::event::http::{HttpHappening, HttpScribe, HttpSetup, says_nothing_new};
 use crate::event::tape::{Record, Tape, Transcriber};
 use crate::event::{How, Micros, Party, Side, Sink, Stamper};
@@ -113,7 +114,7 @@ fn text(desk: &mut Vec<u8>, bytes: &[u8]) {
 fn field_list(desk: &mut Vec<u8>, fields: &HeaderMap, secrets: &Secrets) {
     for (name, value) in fields.iter().filter(|(name, _)| !says_nothing_new(name.as_str())) {
         text(desk, name.as_str().as_bytes());
-        match is_plain_field(name.as_str()) {
+        match is_plain(name.as_str(), value.as_bytes()) {
             true => text(desk, value.as_bytes()),
             false => hidden(desk, name.as_str(), value.as_bytes(), secrets),
         }
