@@ -4,7 +4,7 @@ use crate::event::{Happening, How, Micros, Party, SessionKey, Side, Sink};
 
 use super::HttpHappening;
 use super::conversation::Conversation;
-use super::head::{BodyKind, RequestHead, kept, value};
+use super::head::{BodyKind, RequestHead, coding, kept, value};
 use super::held::{Held, Owned};
 use super::reader::{Body, Pen};
 use super::secrets::Secrets;
@@ -146,7 +146,7 @@ impl Carrier {
             pen.happening(Happening::CarrierStreaming { resumes: None });
         } else {
             let kind = BodyKind::of(fields);
-            self.response = Body::new(Side::Server, kind, value(fields, "content-encoding"));
+            self.response = Body::new(Side::Server, kind, coding(fields).as_deref());
             self.response.refused = status >= 400;
             self.response.expect_rpc(expects);
             if kind == BodyKind::EventStream && status < 300 {

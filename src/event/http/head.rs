@@ -1,5 +1,7 @@
 //! What the head of a request tells about its carrier.
 
+use std::borrow::Cow;
+
 use super::Fields;
 use super::secrets::Secrets;
 
@@ -47,6 +49,13 @@ const LONGEST_VALUE_BYTES: usize = 2048;
 
 pub(super) fn value<'a>(fields: Fields<'a>, name: &str) -> Option<&'a str> {
     fields.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
+}
+
+/// All codings of a body, which may be named in several fields.
+pub(super) fn coding<'a>(fields: Fields<'a>) -> Option<Cow<'a, str>> {
+    let mut named = fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-encoding"));
+    let first = Cow::Borrowed(named.next()?.1);
+    Some(named.fold(first, |all, (_, more)| Cow::Owned(format!("{all}, {more}"))))
 }
 
 /// Fields that concern one connection only, or say what the events say anyway: lengths and times. Not kept. Names in
@@ -127,7 +136,7 @@ impl RequestHead {
             client,
             connection,
             kind: BodyKind::of(fields),
-            coding: value(fields, "content-encoding").map(str::to_string),
+            coding: coding(fields).map(Cow::into_owned),
             versioned: value(fields, "mcp-protocol-version").is_some_and(|version| version >= FIRST_WITHOUT_INITIALIZE)
                 || value(fields, "mcp-method").is_some_and(|method| method != "initialize"),
             asks_events: method == "GET" && accepts_events,

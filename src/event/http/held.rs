@@ -144,13 +144,19 @@ fn begins(body: &[u8]) -> bool {
         method: Option<std::borrow::Cow<'a, str>>,
     }
     memmem::find(body, b"\"initialize\"").is_some()
-        && serde_json::from_slice::<Begins>(body).is_ok_and(|begins| begins.method.as_deref() == Some("initialize"))
+        && serde_json::from_slice::<Begins>(unmarked(body))
+            .is_ok_and(|begins| begins.method.as_deref() == Some("initialize"))
+}
+
+/// A body without the byte order mark before it, which readers of JSON may pass over (RFC 8259, 8.1).
+pub(super) fn unmarked(body: &[u8]) -> &[u8] {
+    body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body)
 }
 
 /// Could this body be JSON-RPC? Said from its beginning, without reading it.
 pub(super) fn looks_like_rpc(body: &[u8]) -> bool {
     let body = &body[..body.len().min(LONGEST_HELD_BYTES)];
-    let start = body.trim_ascii_start().first();
+    let start = unmarked(body).trim_ascii_start().first();
     matches!(start, Some(b'{' | b'['))
         && [&b"\"jsonrpc\""[..], b"\"method\"", b"\"result\""].iter().any(|key| memmem::find(body, key).is_some())
 }

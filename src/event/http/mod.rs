@@ -14,6 +14,7 @@ mod events;
 mod head;
 mod held;
 mod reader;
+mod refusal;
 pub mod secret_names;
 pub mod secrets;
 mod socket;

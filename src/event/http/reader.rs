@@ -9,7 +9,8 @@ use crate::event::{Happening, Micros, Side, Sink};
 use super::content::{Content, Trouble};
 use super::events::Events;
 use super::head::BodyKind;
-use super::held::{LONGEST_HELD_BYTES, looks_like_rpc};
+use super::held::{LONGEST_HELD_BYTES, looks_like_rpc, unmarked};
+use super::refusal::is_rpc_refusal;
 use super::socket::Socket;
 
 /// So much of a refusal's text goes into a note.
@@ -115,12 +116,14 @@ impl Body {
 
     pub(super) fn feed(&mut self, bytes: &[u8], pen: &mut Pen<'_>) {
         self.bytes += bytes.len() as u64;
-        let Body { from, kind, content, reader, expects_rpc, had_rpc, .. } = self;
+        let Body { from, kind, content, reader, expects_rpc, had_rpc, refused, .. } = self;
         if matches!(reader, Reader::Skip | Reader::Done) {
             return;
         }
+        // Below a status that refuses anything may stand.
+        let expects_rpc = *expects_rpc && !*refused;
         let trouble = content.feed(bytes, &mut |piece| {
-            reader.feed(*from, *kind, *expects_rpc, had_rpc, piece, pen);
+            reader.feed(*from, *kind, expects_rpc, had_rpc, piece, pen);
         });
         if let Some(trouble) = trouble {
             self.give_up(trouble, pen);
@@ -143,8 +146,9 @@ impl Body {
 
     /// The body is over, whole or not.
     pub(super) fn end(&mut self, pen: &mut Pen<'_>) {
-        let Body { from, kind, content, reader, expects_rpc, had_rpc, .. } = self;
-        let broken = content.finish(&mut |piece| reader.feed(*from, *kind, *expects_rpc, had_rpc, piece, pen));
+        let Body { from, kind, content, reader, expects_rpc, had_rpc, refused, .. } = self;
+        let expects_rpc = *expects_rpc && !*refused;
+        let broken = content.finish(&mut |piece| reader.feed(*from, *kind, expects_rpc, had_rpc, piece, pen));
         if let Some(trouble) = broken {
             return self.give_up(trouble, pen);
         }
@@ -158,9 +162,23 @@ impl Body {
     }
 
     fn end_short(&mut self, text: &[u8], pen: &mut Pen<'_>) {
-        let text = text.trim_ascii();
+        if self.content.is_mislabelled() {
+            pen.note(format!("a body that says it is {} is not, and was read as it came", self.content.name()));
+        }
+        let said = unmarked(text);
+        if said.len() < text.len() {
+            pen.note("a body begins with a byte order mark, which was passed over".to_string());
+        }
+        let text = said.trim_ascii();
         if text.is_empty() {
             return;
+        }
+        if is_wide(text) && (self.expects_rpc || self.kind == BodyKind::Json) {
+            return tell_wide(self.from, self.bytes, pen);
+        }
+        if self.refused && self.expects_rpc && !is_rpc_refusal(text) {
+            let words: String = String::from_utf8_lossy(text).chars().take(LONGEST_REFUSAL_CHARS).collect();
+            return pen.note(format!("the refusal says: {words}"));
         }
         let is_json = matches!(text[0], b'{' | b'[');
         // What calls itself JSON and is none is evidence; an object without any key of JSON-RPC is somebody else's.
@@ -169,13 +187,25 @@ impl Body {
         if looks_like_rpc(text) || (self.expects_rpc && (is_broken || is_answer)) {
             self.had_rpc = true;
             pen.body(self.from, text);
-        } else if self.refused && self.expects_rpc {
-            let words: String = String::from_utf8_lossy(text).chars().take(LONGEST_REFUSAL_CHARS).collect();
-            pen.note(format!("the refusal says: {words}"));
         } else {
             pen.note(format!("a body of {} bytes is no JSON-RPC and was not kept", self.bytes));
         }
     }
+}
+
+/// Text in UTF-16 or UTF-32, with a byte order mark or without.
+fn is_wide(text: &[u8]) -> bool {
+    match text {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [b'{' | b'[', 0, ..] | [0, 0, ..] => true,
+        [0, second, ..] => matches!(second, b'{' | b'['),
+        _ => false,
+    }
+}
+
+/// JSON-RPC is written in UTF-8. What this says may be the answer, so that none can be said to be missing.
+fn tell_wide(from: Side, bytes: u64, pen: &mut Pen<'_>) {
+    let why = "a body in UTF-16 or UTF-32 cannot be read".to_string();
+    pen.happening(Happening::Lost { from: Some(from), events: 1, bytes, why });
 }
 
 impl Reader {
@@ -194,6 +224,11 @@ impl Reader {
                 text.extend_from_slice(&piece[..piece.len().min(LONGEST_HELD_BYTES)]);
                 let kept = looks_like_rpc(text) || (kind == BodyKind::Json && expects_rpc);
                 let held = text.len() - piece.len().min(LONGEST_HELD_BYTES);
+                if is_wide(text) && (kept || expects_rpc) {
+                    tell_wide(from, 0, pen);
+                    *self = Reader::Skip;
+                    return;
+                }
                 if !kept {
                     pen.note("a long body is no JSON-RPC and was not kept".to_string());
                     *self = Reader::Skip;
@@ -201,7 +236,12 @@ impl Reader {
                 }
                 *had_rpc = true;
                 let open = pen.begin(from);
-                pen.part(open, &text[..held]);
+                // A first piece that is longer than all that is held comes with nothing before it.
+                let (before, piece) = match held {
+                    0 => (&[][..], unmarked(piece)),
+                    _ => (unmarked(&text[..held]), piece),
+                };
+                pen.part(open, before);
                 pen.part(open, piece);
                 *self = Reader::Long(open);
             }

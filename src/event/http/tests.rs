@@ -370,6 +370,68 @@ fn compressed_bodies_are_read_and_bombs_are_told() {
     // It was sent as a whole; only we did not read it.
     assert!(told.contains(&"2 <- 2 result".to_string()), "{told:?}");
     assert!(told.iter().any(|line| line.starts_with("3 lost a body coded as br")), "{told:?}");
+    desk.ask(4, "POST", "/rpc", &[JSON], &call(4)).answer(4, 200, &[JSON, gzip], &result(4));
+    assert!(desk.told(1).contains(&"4 <- 4 result".to_string()), "{:?}", desk.told(1));
+}
+
+#[test]
+fn below_a_refusal_only_messages_are_messages() {
+    let mut desk = Desk::new(false);
+    let refusal = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}"#;
+    desk.ask(1, "POST", "/rpc", &[JSON], &call(1)).answer(1, 503, &[JSON], r#"{"detail":"busy"}"#);
+    desk.ask(2, "POST", "/rpc", &[JSON], &call(2)).answer(2, 401, &[JSON], r#"{"error":"invalid_token"}"#);
+    desk.ask(3, "POST", "/rpc", &[JSON], &call(3)).answer(3, 400, &[JSON], refusal);
+    desk.ask(4, "POST", "/rpc", &[JSON], &call(4)).answer(4, 200, &[JSON], r#"{"detail":"busy"}"#);
+    let told = desk.told(1);
+    let said: Vec<&str> =
+        told.iter().map(String::as_str).filter(|line| line.contains("<-") || line.contains("note")).collect();
+    assert_eq!(
+        said,
+        [
+            "1 note the refusal says: {\"detail\":\"busy\"}",
+            "2 note the refusal says: {\"error\":\"invalid_token\"}",
+            "3 <- null error",
+            "4 <-not-json-rpc",
+        ]
+    );
+}
+
+#[test]
+fn a_mark_before_a_body_is_passed_over_and_wide_text_is_a_gap() {
+    let mut desk = Desk::new(false);
+    let marked = |text: &str| format!("\u{feff}{text}");
+    desk.ask(1, "POST", "/mcp", &[JSON], &marked(&initialize(0)));
+    desk.answer(1, 200, &[JSON, SESSION], &marked(&result(0)));
+    let long = format!(r#"{{"jsonrpc":"2.0","id":1,"result":"{}"}}"#, "y".repeat(100_000));
+    for (carrier, step) in [(2, 1000), (3, 200_000)] {
+        desk.ask(carrier, "POST", "/mcp", &[JSON, SESSION], &call(1)).head(carrier, 200, &[JSON]);
+        for part in marked(&long).as_bytes().chunks(step) {
+            desk.take(carrier, HttpHappening::ResponseBody(part));
+        }
+        desk.done(carrier);
+    }
+    desk.ask(4, "POST", "/mcp", &[JSON, SESSION], &call(2)).head(4, 200, &[JSON]);
+    let wide: Vec<u8> = result(2).encode_utf16().flat_map(u16::to_le_bytes).collect();
+    desk.take(4, HttpHappening::ResponseBody(&wide)).done(4);
+    let told = desk.told(1);
+    let said: Vec<&str> = told
+        .iter()
+        .map(String::as_str)
+        .filter(|line| line.contains("<-") || line.contains("->") || line.contains("lost"))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            "1 -> 0 initialize",
+            "1 <- 0 result",
+            "2 -> 1 tools/call",
+            "2 <- 1 result",
+            "3 -> 1 tools/call",
+            "3 <- 1 result",
+            "4 -> 2 tools/call",
+            "4 lost a body in UTF-16 or UTF-32 cannot be read",
+        ]
+    );
 }
 
 #[test]
