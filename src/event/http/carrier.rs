@@ -43,6 +43,8 @@ pub(super) enum After {
     },
     /// The stream says where requests go.
     Endpoint(String),
+    /// The `initialize` of a conversation is to be sent somewhere else: a path or a URL.
+    Redirected(String),
     /// The session is over.
     Ended,
 }
@@ -152,6 +154,12 @@ impl Carrier {
             if kind == BodyKind::EventStream && status < 300 {
                 pen.happening(Happening::CarrierStreaming { resumes: self.head.last_event_id.clone() });
             }
+        }
+        if self.begins
+            && (300..400).contains(&status)
+            && let Some(location) = value(fields, "location")
+        {
+            return After::Redirected(location.to_string());
         }
         let session_id = value(fields, "mcp-session-id").filter(|id| !id.is_empty()).map(|id| secrets.hash(id));
         After::Answered { session_id }

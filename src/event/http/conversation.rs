@@ -22,6 +22,10 @@ const MOST_CONVERSATIONS: usize = 50_000;
 /// Connections whose conversation is remembered.
 const MOST_CONNECTIONS: usize = 8192;
 
+/// Redirects that nobody has followed yet, and how long one may take: clients follow at once or not at all.
+const MOST_REDIRECTED: usize = 256;
+const LONGEST_DETOUR_MICROS: Micros = 30_000_000;
+
 pub(super) struct Conversation {
     pub(super) scribe: Scribe,
     pub(super) next_carrier: u64,
@@ -45,6 +49,25 @@ pub(super) struct Conversations {
     by_connection: HashMap<u64, SessionKey>,
     connections: VecDeque<u64>,
     ended: VecDeque<SessionKey>,
+    redirected: VecDeque<Redirected>,
+}
+
+/// The first request of a conversation was sent somewhere else by HTTP, and will come again.
+struct Redirected {
+    client: Box<str>,
+    connection: u64,
+    /// Without secrets; none where it is not a whole path.
+    target: Option<String>,
+    at: Micros,
+    session: SessionKey,
+}
+
+/// The path and query of what may be a whole URL.
+fn path_of(url: &str) -> &str {
+    match url.find("://").and_then(|scheme| url[scheme + 3..].find('/').map(|at| scheme + 3 + at)) {
+        Some(at) => &url[at..],
+        None => url,
+    }
 }
 
 impl Conversations {
@@ -60,6 +83,7 @@ impl Conversations {
             by_connection: HashMap::new(),
             connections: VecDeque::new(),
             ended: VecDeque::new(),
+            redirected: VecDeque::new(),
         }
     }
 
@@ -143,15 +167,47 @@ impl Conversations {
 
     /// `endpoint` is what the event stream said: a path or a URL, with the session's id in it.
     pub(super) fn bind_endpoint(&mut self, secrets: &Secrets, endpoint: &str, session: SessionKey) {
-        let path =
-            match endpoint.find("://").and_then(|scheme| endpoint[scheme + 3..].find('/').map(|at| scheme + 3 + at)) {
-                Some(at) => &endpoint[at..],
-                None => endpoint,
-            };
+        let path = path_of(endpoint);
         if let Some(id) = secrets.session_of_target(path) {
             self.by_endpoint.insert(id.into(), session);
         }
         self.by_endpoint.insert(secrets.target(path).into(), session);
+    }
+
+    pub(super) fn redirected(
+        &mut self,
+        secrets: &Secrets,
+        head: &RequestHead,
+        location: &str,
+        at: Micros,
+        session: SessionKey,
+    ) {
+        let path = path_of(location);
+        self.redirected.push_back(Redirected {
+            client: head.client.as_str().into(),
+            connection: head.connection,
+            target: path.starts_with('/').then(|| secrets.target(path).into_owned()),
+            at,
+            session,
+        });
+        if self.redirected.len() > MOST_REDIRECTED {
+            self.redirected.pop_front();
+        }
+    }
+
+    /// The conversation that this `initialize` goes on with, having been sent here by a redirect.
+    pub(super) fn follows_redirect(&mut self, head: &RequestHead, at: Micros) -> Option<SessionKey> {
+        let fits = |known: &Redirected| {
+            *known.client == *head.client
+                && known.target.as_ref().is_none_or(|target| *target == head.target)
+                && !head.upgrades
+                && at - known.at <= LONGEST_DETOUR_MICROS
+        };
+        let same_line = |known: &Redirected| known.connection == head.connection && head.connection != 0;
+        let place = (self.redirected.iter().position(|known| fits(known) && same_line(known)))
+            .or_else(|| self.redirected.iter().position(fits))?;
+        let session = self.redirected.remove(place)?.session;
+        self.all.contains_key(&session).then_some(session)
     }
 
     pub(super) fn bind_client(&mut self, head: &RequestHead, session: SessionKey) {

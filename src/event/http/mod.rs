@@ -213,7 +213,10 @@ impl HttpScribe {
             Decision::Into(session) => session,
             Decision::Begin => {
                 carrier.begins = true;
-                self.conversations.open(setup, at, false, sink)
+                match self.conversations.follows_redirect(&carrier.head, at) {
+                    Some(session) => session,
+                    None => self.conversations.open(setup, at, false, sink),
+                }
             }
             Decision::Endpoint(endpoint) => {
                 let session = self.conversations.open(setup, at, false, sink);
@@ -262,6 +265,9 @@ impl HttpScribe {
                 }
             }
             After::Endpoint(endpoint) => self.conversations.bind_endpoint(&self.secrets, &endpoint, session),
+            After::Redirected(location) => {
+                self.conversations.redirected(&self.secrets, &carrier.head, &location, at, session);
+            }
             After::Ended => self.conversations.ended(session),
         }
     }

@@ -212,6 +212,48 @@ fn a_session_that_is_gone_ends_and_the_next_one_is_another() {
 }
 
 #[test]
+fn an_initialize_that_is_redirected_goes_on_in_its_session() {
+    let mut desk = Desk::new(false);
+    // Two clients that look alike, and whole and partial URLs.
+    for (carrier, location) in [(1, "/mcp/"), (2, "http://up:80/mcp/")] {
+        desk.ask(carrier, "POST", "/mcp", &[JSON, WANTS], &initialize(0));
+        desk.answer(carrier, 307, &[("Location", location)], "");
+    }
+    for (carrier, id) in [(3, "aa"), (4, "bb")] {
+        desk.ask(carrier, "POST", "/mcp/", &[JSON, WANTS], &initialize(0));
+        desk.answer(carrier, 200, &[JSON, ("Mcp-Session-Id", id)], &result(0));
+        desk.ask(carrier + 2, "POST", "/mcp/", &[JSON, ("Mcp-Session-Id", id)], &call(1));
+        desk.answer(carrier + 2, 200, &[JSON], &result(1));
+    }
+    assert_eq!(desk.sessions(), ["up", "up-2"]);
+    let told = [
+        "opened",
+        "1 POST /mcp",
+        "1 -> 0 initialize",
+        "1 307",
+        "1 server eof",
+        "2 POST /mcp/",
+        "2 -> 0 initialize",
+        "2 200",
+        "2 <- 0 result",
+        "2 server eof",
+        "3 POST /mcp/",
+        "3 -> 1 tools/call",
+        "3 200",
+        "3 <- 1 result",
+        "3 server eof",
+    ];
+    assert_eq!(desk.told(1), told);
+    assert_eq!(desk.told(2), told);
+    // Elsewhere, or long after, begins another.
+    desk.ask(7, "POST", "/mcp", &[JSON], &initialize(0)).answer(7, 307, &[("Location", "/mcp/")], "");
+    desk.ask(8, "POST", "/other", &[JSON], &initialize(0));
+    desk.now += 60_000_000;
+    desk.ask(9, "POST", "/mcp/", &[JSON], &initialize(0));
+    assert_eq!(desk.sessions().len(), 5);
+}
+
+#[test]
 fn not_every_404_ends_a_session() {
     let mut desk = Desk::new(false);
     desk.ask(1, "POST", "/mcp", &[JSON], &initialize(0)).answer(1, 200, &[JSON, SESSION], &result(0));
