@@ -6,7 +6,7 @@ use super::chart::tests::abandoned;
 use super::peers::{Peers, Program};
 use super::*;
 use crate::event::Side;
-use crate::exchange::CancelEnd;
+use crate::exchange::{CancelEnd, HttpSession, SessionEnd};
 use crate::finding::{Blame, CancelVerdict, Figure, Finding, Note, NoteKind, Severity};
 use crate::protocol::Dialect;
 
@@ -148,4 +148,25 @@ fn a_page_stays_small_whatever_a_peer_names() {
     assert!(made.len() < 2_000_000, "{}", made.len());
     assert_eq!(made.matches("</script>").count(), 2, "only the page's own");
     assert!(!made.contains('\u{2028}'));
+}
+
+#[test]
+fn sessions_that_nobody_ended_are_told_in_every_form() {
+    let mut report = report();
+    for n in 0..50 {
+        let mut told = told();
+        let opened_at = n * 10_000_000;
+        told.judged.http_session = Some(HttpSession {
+            opened_at,
+            used_at: opened_at + 1_000_000,
+            idle: 60_000_000,
+            end: if n % 10 == 0 { SessionEnd::Ended } else { SessionEnd::NeverEnded },
+        });
+        report.sessions.push(told);
+    }
+    let said = "5 ended, 0 in use, 45 never ended; growing";
+    assert!(text::render(&report, Look::PLAIN).unwrap().contains(said));
+    assert!(html::render(&report, Look::PLAIN).unwrap().contains(said));
+    let made: serde_json::Value = serde_json::from_str(&json::render(&report, Look::PLAIN).unwrap()).unwrap();
+    assert_eq!(made.pointer("/totals/http_sessions/0/never_ended"), Some(&serde_json::json!(45)));
 }

@@ -3,6 +3,7 @@
 use super::{label, words};
 use crate::exchange::trend::{Basis, Forecast, Growth};
 use crate::finding::Judged;
+use crate::finding::sessions::Kept;
 
 /// One sentence: growing, bounded, none, or too short to say, with the numbers.
 pub fn sentence(judged: &Judged) -> String {
@@ -89,4 +90,16 @@ pub fn pool(judged: &Judged, size: u64, forecast: &Forecast) -> String {
         }
         Forecast::NotInSight => format!("{pool} is not being used up"),
     }
+}
+
+/// What became of the HTTP sessions that one server opened: `5 ended, 1 in use, 44 never ended; growing, 300 an hour`.
+pub fn http_sessions(kept: &Kept) -> String {
+    let growing = kept.trend.growth == Growth::Growing;
+    let grows = match kept.trend.per_hour.filter(|_| growing) {
+        Some(per_hour) => format!("; growing, {} an hour", words::rough(per_hour)),
+        None if growing => "; growing".to_string(),
+        None => String::new(),
+    };
+    let [ended, in_use, never_ended] = [kept.ended, kept.in_use, kept.never_ended].map(words::count);
+    format!("{ended} ended, {in_use} in use, {never_ended} never ended{grows}")
 }

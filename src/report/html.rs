@@ -18,7 +18,8 @@ use super::{Look, Report, Told, growth_words, json as data, safe, samples, serve
 use crate::error::Result;
 use crate::exchange::Outcome;
 use crate::exchange::series::{LeakKind, View};
-use crate::exchange::trend;
+use crate::exchange::trend::{self, Growth};
+use crate::finding::sessions::kept;
 
 const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
@@ -117,6 +118,12 @@ fn headings(out: &mut String, report: &Report) {
         card(out, "orphaned requests", sum(&Told::hanging), true, &[]);
         card(out, "unresolved cancels", sum(&Told::unresolved_cancels), false, &[]);
         card(out, "leaked work", sum(&Told::leaked), true, &[]);
+        let all = kept(report.sessions.iter().map(|told| &told.judged));
+        for kept in &all {
+            let of = (all.len() > 1).then(|| safe::clip(&kept.target, 48).to_string());
+            let lines: Vec<String> = [growth_words::http_sessions(kept)].into_iter().chain(of).collect();
+            card(out, "HTTP sessions", kept.opened, kept.trend.growth == Growth::Growing, &lines);
+        }
         out.push_str(
             "</div>\n<h3>Servers</h3>\n<div id=\"servers\"></div>\n<h3>Sessions</h3>\n<div id=\"sessions\"></div>\n",
         );

@@ -6,7 +6,7 @@ use crate::finding::Severity;
 use crate::finding::sessions::kept;
 use crate::report::safe::{clip, pad, width};
 use crate::report::words::{count, counted};
-use crate::report::{Report, Told, servers, words};
+use crate::report::{Report, Told, growth_words, servers, words};
 
 /// Releases shown.
 const MOST_RELEASES: usize = 16;
@@ -42,18 +42,8 @@ impl Page {
         let all = kept(sessions.iter().map(|told| &told.judged));
         for kept in &all {
             let growing = kept.trend.growth == Growth::Growing;
-            let grows = match kept.trend.per_hour.filter(|_| growing) {
-                Some(per_hour) => format!("; growing, {} an hour", words::rough(per_hour)),
-                None if growing => "; growing".to_string(),
-                None => String::new(),
-            };
             let of = if all.len() > 1 { format!(" (of {})", clip(&kept.target, 48)) } else { String::new() };
-            let said = format!(
-                "opened: {} ended, {} in use, {} never ended{grows}{of}",
-                count(kept.ended),
-                count(kept.in_use),
-                count(kept.never_ended),
-            );
+            let said = format!("opened: {}{of}", growth_words::http_sessions(kept));
             self.headline("HTTP sessions", kept.opened, growing.then_some(Severity::Suspect), &said);
         }
     }
