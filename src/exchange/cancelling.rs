@@ -35,7 +35,10 @@ impl Fold {
         let own = &self.pending[from as usize];
         let many_clients = self.many_clients(carrier);
         if many_clients && own.several(&id) {
-            // Whose request it means cannot be told.
+            // Whose request it means cannot be told; that this is no way to cancel can.
+            if self.spoken.dialect.is_modern_mcp() {
+                cancel.target = CancelTarget::Forbidden;
+            }
             cancel.doubtful = true;
             cancel.end = CancelEnd::Undecided;
             return facts.push(Fact::Cancel(cancel));

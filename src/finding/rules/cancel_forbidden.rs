@@ -55,6 +55,20 @@ mod tests {
     }
 
     #[test]
+    fn over_http_the_response_is_closed_instead() {
+        let call = |carrier: u64| {
+            format!(
+                "#{carrier} |opened POST /mcp|\n #{carrier} -> 3 tools/call {{\"name\":\"x\"}}\n #{carrier} |streaming|\n"
+            )
+        };
+        let cancel = "1s #9 |opened POST /mcp|\n #9 -> notifications/cancelled {\"requestId\":3}\n #9 |head 202|\n\
+                      #9 |closed by server|\n ! cancel-forbidden/info 3";
+        check(&format!("protocol mcp-2026-07-28\n{}{cancel}", call(1)));
+        // Which of two it means cannot be told.
+        check(&format!("protocol mcp-2026-07-28\n{}{}{cancel}", call(1), call(2)));
+    }
+
+    #[test]
     fn a_task_is_cancelled_by_its_own_method() {
         check(
             r#"
