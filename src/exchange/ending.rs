@@ -192,7 +192,10 @@ impl Fold {
         }
         // That a client which waits for each answer sent its next request is a weak sign: it is heard only where the
         // client closed before the deadline could tell.
-        let next = open.next.filter(|_| habit.waits && self.knows.times && self.may_be_given_up(open))?;
+        let next = open.next.filter(|next| next.seq < left_at)?;
+        if !(habit.waits && self.knows.times && self.may_be_given_up(open)) {
+            return None;
+        }
         let gap = next.at - open.at;
         let least = SHORTEST_WAIT.max(self.round_trips.median().unwrap_or(0) * 5);
         let answered_later = self.newest_answered[open.asker.other() as usize] > open.seq;

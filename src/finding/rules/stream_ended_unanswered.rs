@@ -75,6 +75,31 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_goes_on_does_not_take_the_blame() {
+        let talk = r#"
+            protocol mcp-2025-06-18
+            0ms   #1 |opened POST /mcp Mcp-Session-Id: a|
+                  #1 -> 1 tools/call {"name":"x"}
+                  #1 |head 200|
+                  #1 |closed by server|
+            300ms #2 |opened POST /mcp Mcp-Session-Id: a|
+                  #2 -> 2 ping
+                  #2 |head 200|
+                  #2 <- 2 result
+                  #2 |closed by server|
+            1.3s  #3 |opened POST /mcp Mcp-Session-Id: a|
+                  #3 -> 3 ping
+                  #3 |head 200|
+                  #3 <- 3 result
+                  #3 |closed by server|
+        "#;
+        let leave = "3s #4 |opened DELETE /mcp Mcp-Session-Id: a|\n #4 |head 200|\n |session ended by client|";
+        for rest in ["", leave] {
+            check(&format!("{talk}\n{rest}\n ! stream-ended-unanswered/leak 1\n = 1 orphaned"));
+        }
+    }
+
+    #[test]
     fn what_ends_with_the_session_is_silent() {
         check(
             r#"
