@@ -247,13 +247,20 @@ impl Reader {
             (Some(_), ["resumes", id]) => {
                 self.happen(carrier, Happening::CarrierStreaming { resumes: Some(id.to_string()) });
             }
-            (Some(_), [ended @ ("closed" | "torn"), "by", by]) => {
+            (Some(_), ["stream", "event", id]) => {
+                self.happen(carrier, Happening::StreamEvent { id: id.to_string() });
+            }
+            (Some(_), [ended @ ("closed" | "torn" | "unreached"), "by", by]) => {
                 let by = match *by {
                     "client" => Party::Client,
                     "server" => Party::Server,
                     _ => Party::Unknown,
                 };
-                let how = if *ended == "torn" { How::Reset } else { How::Eof };
+                let how = match *ended {
+                    "torn" => How::Reset,
+                    "unreached" => How::Error,
+                    _ => How::Eof,
+                };
                 self.happen(carrier, Happening::CarrierClosed { by, how, request_bytes: 0, response_bytes: 0 });
             }
             (None, ["note", text @ ..]) => self.happen(None, Happening::Note { text: text.join(" ") }),

@@ -37,6 +37,9 @@ impl Fold {
                 let known = closed.is_some() || self.used[asker as usize].contains(&id);
                 let loosely = if known { None } else { self.pending[asker as usize].find_loosely(&id, carrier) };
                 let Some((slot, rounded)) = loosely else {
+                    if !known && message.kind == Kind::Error && self.refused(carrier) {
+                        return self.refusal(asker, message, carrier, facts);
+                    }
                     return self.answer_to_nothing(from, &id, message, carrier, facts);
                 };
                 let kind = if rounded { SlipKind::IdPrecisionLoss } else { SlipKind::IdTypeMismatch };
@@ -50,6 +53,7 @@ impl Fold {
             }
         };
         self.carrier_answered(carrier);
+        self.answers_elsewhere |= asker == Side::Client && self.is_side_stream(carrier);
         if self.goes_on(asker, slot, message, facts) {
             return;
         }
@@ -312,6 +316,7 @@ impl Fold {
             outcome,
             many_answers: open.answers > 0,
             initialize: open.role == Role::Initialize,
+            refused: self.refused(open.carrier),
         });
         let (end, cause) = match outcome {
             Outcome::AnsweredAfterClose => (self.ends.client, Cause::None),

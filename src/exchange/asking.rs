@@ -36,6 +36,8 @@ impl Fold {
 
         let dialect = self.dialect_of(&open);
         let many_clients = self.many_clients(carrier);
+        let followed = self.follows_redirect(&open);
+        let refused = followed.is_some() || self.was_refused(&open);
         let known_open = self.pending[asker].newest(&open.id);
         if let Some(slot) = known_open
             && let Some(earlier) = self.pending[asker].get(slot)
@@ -44,7 +46,7 @@ impl Fold {
             // Without sessions, different clients may use one id on different connections.
             let sessionless = many_clients || dialect.is_modern_mcp() || dialect.is_a2a();
             let apart = carrier.is_some() && earlier.carrier != carrier && sessionless;
-            if !apart && open.id != Id::Null {
+            if !apart && !refused && open.id != Id::Null {
                 let kind = match earlier.cancel {
                     Some(_) => SlipKind::IdReuseAfterCancel,
                     None => SlipKind::IdReuseInFlight,
@@ -57,8 +59,8 @@ impl Fold {
         if !new && known_open.is_none() {
             let before =
                 self.recent[asker].find(&open.id).map(|closed| (closed.generation, closed.closed_seq, closed.seq));
-            open.generation = before.map_or(2, |(generation, ..)| generation + 1);
-            if dialect.ids_are_used_up() && !many_clients {
+            open.generation = followed.unwrap_or_else(|| before.map_or(2, |(generation, ..)| generation + 1));
+            if dialect.ids_are_used_up() && !many_clients && !refused {
                 let also = before.map(|(_, closed, seq)| vec![seq, closed]).unwrap_or_default();
                 self.request_slip(facts, SlipKind::IdReuseAfterClose, &open, also);
             }

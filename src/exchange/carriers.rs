@@ -4,10 +4,10 @@
 //! again on another one, and is no cancel. A response that the server ends without an answer is told as such.
 
 use crate::event::{How, Party, Side};
-use crate::protocol::Role;
+use crate::protocol::{Dialect, Role};
+use crate::rpc::Id;
 
-use super::ending::End;
-use super::fact::{Fact, Mark};
+use super::fact::{Cause, Fact, Mark};
 use super::fold::Fold;
 use super::pending::{Left, Slot};
 use super::{CancelEnd, CancelOf, Outcome, Stream, StreamEnd};
@@ -27,6 +27,11 @@ pub struct Carrier {
     pub asked: bool,
     /// Part of the response is missing, or could not be read.
     pub gap: bool,
+    /// The id of the event that brings the next message; and whether events have ids here at all.
+    pub event: Option<Id>,
+    pub names_events: bool,
+    /// The message that came last had come before.
+    pub redelivers: bool,
 }
 
 impl Fold {
@@ -42,6 +47,9 @@ impl Fold {
             owes: Vec::new(),
             asked: false,
             gap: false,
+            event: None,
+            names_events: false,
+            redelivers: false,
         };
         self.carriers.insert(carrier, opened);
     }
@@ -59,6 +67,8 @@ impl Fold {
         if let Some(carrier) = carrier.and_then(|carrier| self.carriers.get_mut(&carrier)) {
             carrier.streaming = true;
             carrier.resumes |= resumes;
+            // The older transport opens it before all else.
+            self.answers_elsewhere |= carrier.method == "GET" && !resumes && self.last_message[0].is_none();
         }
     }
 
@@ -94,10 +104,20 @@ impl Fold {
         carrier.and_then(|carrier| self.carriers.get(&carrier)).is_some_and(|carrier| carrier.resumes)
     }
 
+    /// A stream that no request opened and that takes up none.
+    pub(super) fn is_side_stream(&self, carrier: Option<u64>) -> bool {
+        carrier
+            .and_then(|carrier| self.carriers.get(&carrier))
+            .is_some_and(|carrier| carrier.method == "GET" && carrier.streaming && !carrier.resumes)
+    }
+
     /// HTTP itself refused what came on this carrier.
     pub(super) fn refused(&self, carrier: Option<u64>) -> bool {
-        let status = carrier.and_then(|carrier| self.carriers.get(&carrier)).and_then(|carrier| carrier.status);
-        status.is_some_and(|status| status >= 400)
+        self.status_of(carrier).is_some_and(|status| status >= 400)
+    }
+
+    pub(super) fn status_of(&self, carrier: Option<u64>) -> Option<u16> {
+        carrier.and_then(|carrier| self.carriers.get(&carrier)).and_then(|carrier| carrier.status)
     }
 
     /// The one open request on this HTTP exchange, if it is the only one.
@@ -139,8 +159,26 @@ impl Fold {
 
     /// The session is over, or asked to be: a server that grants a DELETE closes the streams before it answers.
     fn is_ending(&self) -> bool {
-        let asked = || self.carriers.values().any(|carrier| carrier.method == "DELETE");
-        self.ends.said.is_some() || self.end() != End::No || asked()
+        self.ending_since().is_some()
+    }
+
+    fn ending_since(&self) -> Option<u64> {
+        let asked = self.carriers.values().filter(|carrier| carrier.method == "DELETE").map(|carrier| carrier.opened);
+        asked.chain(self.ends.said).chain(self.end().mark()).map(|mark| mark.seq).min()
+    }
+
+    /// To end a session, servers fail what is still open in it: that answers nobody.
+    pub(super) fn swept_away(&self, status: Option<u16>, asked: u64) -> bool {
+        status.is_some_and(|status| status >= 500) && self.ending_since().is_some_and(|since| asked < since)
+    }
+
+    /// The answer must come in the response to the POST itself: MCP's Streamable HTTP. The older transport, which
+    /// versions after it still travel on, has a stream for all answers.
+    fn answers_in_place(&self, dialect: Dialect) -> bool {
+        dialect.is_mcp()
+            && !matches!(dialect, Dialect::Mcp | Dialect::Mcp20241105)
+            && !self.answers_elsewhere
+            && !self.may_have_begun_late()
     }
 
     /// The request was cancelled a while ago, and it was not the server that ended the response then.
@@ -172,24 +210,34 @@ impl Fold {
         let Some(open) = self.pending[side as usize].get(slot) else { return false };
         let dialect = self.dialect_of(open);
         let cancelled = open.cancel.is_some();
-        let (role, answers) = (open.role, open.answers);
+        let (role, answers, seq) = (open.role, open.answers, open.seq);
         // The connection to the server broke, or there was none. The refusal that came instead is not the server's.
         let torn = by == Party::Server && matches!(how, How::Reset | How::Error);
         // Refused by HTTP itself: that is the answer.
-        if let Some(status) = carrier.status.filter(|status| *status >= 400 && !torn)
+        let swept = self.swept_away(carrier.status, seq);
+        if let Some(status) = carrier.status.filter(|status| *status >= 400 && !torn && !swept)
             && let Some(open) = self.pending[side as usize].remove(slot)
         {
             let outcome = if cancelled { Outcome::CancelledAcknowledged } else { Outcome::Failed };
             let code = Some(i64::from(status));
             self.close(open, outcome, Some(now), code, CancelEnd::Acknowledged, facts);
+            self.recent[side as usize].latest_was_refused();
+            self.forget_handshake(seq);
+            return false;
+        }
+        if let Some(status @ 300..400) = carrier.status
+            && !torn
+            && !cancelled
+        {
+            self.redirected(side, slot, status, facts);
             return false;
         }
         // Accepted: the answer comes on another stream.
-        if matches!(carrier.status, Some(202 | 204)) {
+        if matches!(carrier.status, Some(202 | 204)) && !self.answers_in_place(dialect) {
             return false;
         }
-        if role == Role::StreamCall && answers > 0 && by != Party::Client {
-            // The stream of a task that lives on.
+        if role == Role::StreamCall && answers > 0 && by != Party::Tap {
+            // The stream of a task that lives on, whoever closed it.
             if let Some(open) = self.pending[side as usize].remove(slot) {
                 self.close(open, Outcome::BecameTask, Some(now), None, CancelEnd::Moot, facts);
             }
@@ -222,6 +270,15 @@ impl Fold {
             if let Some(open) = self.pending[side as usize].remove(slot) {
                 self.close(open, Outcome::PeerDied, None, None, CancelEnd::Moot, facts);
             }
+            // Nothing of it got through.
+            if how == How::Error
+                && !carrier.streaming
+                && let Some(Fact::Exchange(exchange)) = facts.last_mut()
+            {
+                exchange.cause = Cause::PeerUnreachable;
+                self.recent[side as usize].latest_was_refused();
+                self.forget_handshake(seq);
+            }
             return true;
         }
         if let Some(open) = self.pending[side as usize].get_mut(slot) {
@@ -251,5 +308,35 @@ impl Fold {
             status: carrier.status,
             streaming: carrier.streaming,
         }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::check;
+
+    #[test]
+    fn a_stream_that_was_dropped_is_not_open_and_its_task_lives_on() {
+        let stream = r#"
+            protocol a2a
+            0ms   #1 |opened POST /|
+                  #1 -> "s" SendStreamingMessage {"message":{"role":"ROLE_USER"}}
+                  #1 |head 200|
+                  #1 |streaming|
+                  #1 <- "s" result {"task":{"id":"T","status":{"state":"TASK_STATE_WORKING"}}}
+        "#;
+        let again = r#"
+            200ms #2 |opened POST /|
+                  #2 -> "t" SubscribeToTask {"id":"T"}
+                  #2 |head 200|
+                  #2 |streaming|
+                  #2 <- "t" result {"task":{"id":"T","status":{"state":"TASK_STATE_WORKING"}}}
+                  #2 <- "t" result {"statusUpdate":{"taskId":"T","status":{"state":"TASK_STATE_COMPLETED"}}}
+                  #2 |closed by server|
+        "#;
+        for by in ["client", "server"] {
+            check(&format!("{stream} #1 |closed by {by}|\n{again}\n = \"s\" became-task\n = \"t\" became-task"));
+        }
+        check(&format!("{stream}\n = \"s\" open-stream"));
     }
 }

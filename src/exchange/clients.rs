@@ -14,7 +14,9 @@ impl Fold {
     pub(super) fn take_session_id(&mut self, target: &str, headers: &[(String, String)]) {
         let in_query =
             || target.split_once('?').is_some_and(|(_, query)| query.to_ascii_lowercase().contains("session"));
-        self.has_session_id |= headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(SESSION_FIELD)) || in_query();
+        let in_query = in_query();
+        self.has_session_id |= headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(SESSION_FIELD)) || in_query;
+        self.answers_elsewhere |= in_query;
     }
 
     /// Nothing says that what came on this carrier and what came on others is from one client.

@@ -27,7 +27,7 @@ pub enum End {
 }
 
 impl End {
-    fn mark(self) -> Option<Mark> {
+    pub(super) fn mark(self) -> Option<Mark> {
         match self {
             End::No => None,
             End::ByClient(mark) | End::ByServer(mark) => Some(mark),
@@ -66,6 +66,7 @@ impl Fold {
     pub fn finish(&mut self, as_of: Option<Micros>, facts: &mut Vec<Fact>) -> Micros {
         let as_of = as_of.unwrap_or(self.now.at).max(self.now.at);
         self.give_up_on_early(Micros::MAX, facts);
+        self.give_up_redirected(0, facts);
         let end = self.end();
         self.session_over(as_of, facts);
         let habits = [self.habit(Side::Client, end), self.habit(Side::Server, end)];
@@ -357,6 +358,7 @@ impl Fold {
             }
             _ => {
                 exchange.cause = Cause::SessionEnded;
+                exchange.ended_by_server = self.ends.missing.then_some(true);
                 Outcome::LostInShutdown
             }
         };

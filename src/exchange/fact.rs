@@ -55,7 +55,7 @@ pub struct Exchange {
     pub after_cancel: Vec<u64>,
     /// How long nothing came (after the cancel, if there is one), until an answer, the end or the judgement.
     pub waited: Micros,
-    /// Its HTTP response ended without an answer: by the server, or by nobody knows whom.
+    /// Its HTTP response, or the session, ended without an answer: by the server, or by nobody knows whom.
     pub ended_by_server: Option<bool>,
     /// A loss, a truncation or a late start touches it: nothing may be proven by its silence.
     pub doubtful: bool,
@@ -110,6 +110,8 @@ pub enum Cause {
     PeerSilent,
     /// The other side died.
     PeerDead,
+    /// The other side was not there: the request did not get through.
+    PeerUnreachable,
     /// The other side waits itself, for the answer to a request of its own.
     Blocked,
     /// The session ended before an answer could be expected.
@@ -121,11 +123,12 @@ pub enum Cause {
 }
 
 impl Cause {
-    pub const ALL: [Cause; 8] = [
+    pub const ALL: [Cause; 9] = [
         Cause::None,
         Cause::PeerAlive,
         Cause::PeerSilent,
         Cause::PeerDead,
+        Cause::PeerUnreachable,
         Cause::Blocked,
         Cause::SessionEnded,
         Cause::CarrierEnded,
@@ -138,6 +141,7 @@ impl Cause {
             Cause::PeerAlive => "peer-alive",
             Cause::PeerSilent => "peer-silent",
             Cause::PeerDead => "peer-dead",
+            Cause::PeerUnreachable => "peer-unreachable",
             Cause::Blocked => "blocked",
             Cause::SessionEnded => "session-ended",
             Cause::CarrierEnded => "carrier-ended",

@@ -49,7 +49,10 @@ pub struct Fold {
     pub(super) carriers: Map<u64, super::carriers::Carrier>,
     /// An id holds the HTTP exchanges of this session together.
     pub(super) has_session_id: bool,
+    /// Answers come on a stream of their own, as in the older HTTP transport of MCP.
+    pub(super) answers_elsewhere: bool,
     pub(super) hang_ups: super::hang_ups::HangUps,
+    pub(super) twice: super::twice::Twice,
     pub(super) lease: super::sessions::Lease,
     /// Told by [`Fold::finish`].
     pub session: Option<super::HttpSession>,
@@ -148,7 +151,9 @@ impl Fold {
             overlapped: [0; 2],
             carriers: Map::default(),
             has_session_id: false,
+            answers_elsewhere: false,
             hang_ups: Default::default(),
+            twice: Default::default(),
             lease: Default::default(),
             session: None,
             tokens: Default::default(),
@@ -200,6 +205,9 @@ impl Fold {
             let subject = message.id.as_ref().map(Id::to_string).unwrap_or_default();
             self.slip(facts, SlipKind::DuplicateKey, from, message.method.clone(), subject);
         }
+        if self.comes_again(from, message, carrier) {
+            return;
+        }
         match message.kind {
             Kind::Request => self.ask(from, message, carrier, facts),
             Kind::Notification => self.notify(from, message, carrier, facts),
@@ -208,7 +216,8 @@ impl Fold {
                 self.unreadable[from as usize] = Some(self.now);
                 if matches!(why, Unreadable::Truncated | Unreadable::BatchTooLong) {
                     self.gap[from as usize] = Some(self.now.seq);
-                } else {
+                } else if from == Side::Client || !self.refused(carrier) {
+                    // The body of an HTTP refusal need be no message.
                     self.slip(facts, SlipKind::Unreadable, from, None, why.name().to_string());
                 }
             }
@@ -351,10 +360,8 @@ impl Fold {
             }
             Happening::CarrierStreaming { resumes } => self.carrier_streaming(carrier, resumes.is_some()),
             Happening::CarrierClosed { by, how, .. } => self.carrier_closed(carrier, *by, *how, facts),
-            Happening::StreamEvent { .. }
-            | Happening::CarrierTrailers { .. }
-            | Happening::Sample(_)
-            | Happening::Note { .. } => {}
+            Happening::StreamEvent { id } => self.stream_event(carrier, id),
+            Happening::CarrierTrailers { .. } | Happening::Sample(_) | Happening::Note { .. } => {}
         }
     }
 

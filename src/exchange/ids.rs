@@ -106,6 +106,8 @@ pub struct Closed {
     pub outcome: Outcome,
     pub many_answers: bool,
     pub initialize: bool,
+    /// HTTP itself refused it, so that no server took it.
+    pub refused: bool,
 }
 
 /// The last closed requests of a side.
@@ -127,6 +129,13 @@ impl Recent {
             self.closed[self.next] = closed;
         }
         self.next = (self.next + 1) % MOST_RECENT;
+    }
+
+    pub fn latest_was_refused(&mut self) {
+        let latest = self.next.checked_sub(1).unwrap_or(MOST_RECENT - 1);
+        if let Some(closed) = self.closed.get_mut(latest) {
+            closed.refused = true;
+        }
     }
 
     /// The latest that was closed under this id.

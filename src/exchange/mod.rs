@@ -32,6 +32,7 @@ mod strays;
 mod subscriptions;
 mod tasks;
 pub mod trend;
+mod twice;
 
 pub use ends::{CancelEnd, CancelOf, CancelTarget, StreamEnd, TaskEnd, TokenEnd};
 pub use fact::{Cancel, Cause, Exchange, Fact, Mark, MovedOn, Sign, Slip, SlipKind, Stream, Task, Token};

@@ -47,14 +47,13 @@ impl Fold {
             }
             return;
         }
+        if message.kind == Kind::Error && self.refused(carrier) {
+            return self.refusal(asker, message, carrier, facts);
+        }
         // On HTTP the connection tells which request an error without an id belongs to.
         if let Some(slot) = self.only_request_on(carrier, asker) {
             self.slip(facts, SlipKind::ErrorWithoutId, from, None, String::new());
             return self.settle_answer(asker, slot, message, facts);
-        }
-        // Refused by HTTP: a body without an id may say why, of what has no id, and of what is no message at all.
-        if message.kind == Kind::Error && self.refused(carrier) {
-            return;
         }
         let code = message.marks.number(Place::ErrorCode);
         let after_notification = self.last_notification[asker as usize]
@@ -80,6 +79,18 @@ impl Fold {
         }
     }
 
+    /// HTTP refused what came on this carrier, and the body says why: with no id, or with one of its own where the
+    /// server had not read that far. It is about the request on this carrier; or about what has no id, or is no
+    /// message at all.
+    pub(super) fn refusal(&mut self, asker: Side, message: &Message, carrier: Option<u64>, facts: &mut Vec<Fact>) {
+        self.carrier_answered(carrier);
+        let Some(slot) = self.only_request_on(carrier, asker) else { return };
+        let asked = self.pending[asker as usize].get(slot).map(|open| open.seq);
+        if !asked.is_some_and(|asked| self.swept_away(self.status_of(carrier), asked)) {
+            self.settle_answer(asker, slot, message, facts);
+        }
+    }
+
     pub(super) fn answer_to_nothing(
         &mut self,
         from: Side,
@@ -93,7 +104,7 @@ impl Fold {
         let closed = self.recent[asker as usize].find(id).cloned();
         let used = closed.is_some() || self.used[asker as usize].contains(id);
         self.carrier_answered(carrier);
-        if used && redelivered {
+        if used && (redelivered || self.was_redelivered(asker, id)) {
             return;
         }
         let mut slip = Slip {

@@ -49,6 +49,42 @@ mod tests {
     }
 
     #[test]
+    fn what_a_resumed_stream_delivers_again_is_no_second_request() {
+        let ask = |carrier: u64| format!("#{carrier} |stream event e1|\n #{carrier} <- 1 sampling/createMessage\n");
+        let progress = |carrier: u64| {
+            format!(
+                "#{carrier} |stream event e2|\n\
+                 #{carrier} <- notifications/progress {{\"progressToken\":7,\"progress\":1}}\n"
+            )
+        };
+        let answer = |carrier: u64| {
+            format!(
+                "#{carrier} |opened POST /mcp Mcp-Session-Id: a|\n #{carrier} -> 1 result\n #{carrier} |head 202|\n\
+                 #{carrier} |closed by server|\n"
+            )
+        };
+        let first = format!(
+            "protocol mcp-2025-06-18\n0ms #9 |opened POST /mcp Mcp-Session-Id: a|\n\
+             #9 -> 5 tools/call {{\"name\":\"x\",\"_meta\":{{\"progressToken\":7}}}}\n #9 |head 200|\n #9 |streaming|\n\
+             #1 |opened GET /mcp Mcp-Session-Id: a|\n #1 |head 200|\n #1 |streaming|\n{}{}",
+            ask(1),
+            progress(1)
+        );
+        let again = format!(
+            "#1 |torn by server|\n 1s #2 |opened GET /mcp Mcp-Session-Id: a|\n #2 |head 200|\n #2 |resumes e0|\n{}{}",
+            ask(2),
+            progress(2)
+        );
+        let done = "#9 <- 5 result\n #9 |closed by server|\n = server 1 answered";
+        check(&format!("{first}{again}{}{done}", answer(3)));
+        // Answered before, and once more.
+        check(&format!("{first}{}{again}{}{done}", answer(3), answer(4)));
+        // A new event is a new request.
+        let new = again.replace("event e1", "event e8");
+        check(&format!("{first}{new}{}{}{done}\n ! id-reuse-in-flight/violation 1", answer(3), answer(4)));
+    }
+
+    #[test]
     fn it_stays_silent() {
         check(
             r#"

@@ -9,7 +9,7 @@ pub const RULE: Rule = Rule {
     name: "id-reused",
     title: "an id used again in the same session",
     severities: "violation in MCP 2024-11-05 to 2025-11-25; suspect for a silently cancelled id in 2026-07-28",
-    explanation: r#"MCP before 2026-07-28: an id must not have been used before by the requestor in the same session. 2026-07-28 allows it once the response was received; the id of a request that was cancelled in silence never gets one, so by the letter it stays taken."#,
+    explanation: r#"MCP before 2026-07-28: an id must not have been used before by the requestor in the same session. 2026-07-28 allows it once the response was received; the id of a request that was cancelled in silence never gets one, so by the letter it stays taken. A request that HTTP itself refused (401, 429, 503 and the like) or redirected was taken by no server, and may be sent again as it was."#,
     sentence,
     judge,
 };
@@ -64,6 +64,45 @@ mod tests {
                   <- 1 result null
             "#,
         );
+    }
+
+    #[test]
+    fn what_http_refused_may_be_sent_again() {
+        let ask = |carrier: u64, status: u16| {
+            format!(
+                "+1s #{carrier} |opened POST /mcp Mcp-Session-Id: a|\n #{carrier} -> 7 tools/call {{\"name\":\"x\"}}\n\
+                 #{carrier} |head {status}|\n"
+            )
+        };
+        let over = |carrier: u64| format!("#{carrier} |closed by server|\n");
+        for status in [401, 429, 503] {
+            // With no body, with one that says why, and before the body is over.
+            let bodies = ["", "#1 <- null error", "#1 <- \"server-error\" error"];
+            for body in bodies {
+                let talk = format!("{}{body}\n{}{}#2 <- 7 result\n{}", ask(1, status), over(1), ask(2, 200), over(2));
+                check(&format!("protocol mcp-2025-06-18\n{talk} = 7 failed\n = 7 answered"));
+            }
+            let talk = format!("{}{}#2 <- 7 result\n{}{}", ask(1, status), ask(2, 200), over(2), over(1));
+            check(&format!("protocol mcp-2025-06-18\n{talk} = 7 failed\n = 7 answered"));
+        }
+        let taken = format!("{}#1 <- 7 result\n{}{}#2 <- 7 result\n{}", ask(1, 200), over(1), ask(2, 200), over(2));
+        check(&format!("protocol mcp-2025-06-18\n{taken} ! id-reused/violation 7"));
+    }
+
+    #[test]
+    fn a_handshake_that_http_refused_begins_again() {
+        let ask = |carrier: u64, status: u16| {
+            format!(
+                "+1s #{carrier} |opened POST /mcp|\n #{carrier} -> 0 initialize {{\"protocolVersion\":\"2025-06-18\"}}\n\
+                 #{carrier} |head {status}|\n"
+            )
+        };
+        check(&format!(
+            "{}#1 |closed by server|\n{}#2 <- 0 result {{\"protocolVersion\":\"2025-06-18\"}}\n#2 |closed by server|\n\
+             #3 |opened POST /mcp Mcp-Session-Id: a|\n#3 -> 1 tools/list\n#3 <- 1 result\n#3 |closed by server|",
+            ask(1, 401),
+            ask(2, 200)
+        ));
     }
 
     #[test]

@@ -9,7 +9,7 @@ pub const RULE: Rule = Rule {
     name: "response-unknown-id",
     title: "an answer to a request nobody sent",
     severities: "violation; info where the recording may have missed the request",
-    explanation: r#"A response names an id under which the other side has no request. It may be the answer to a request that was answered before, to one from before a reconnect, or a mangled id. Clients may drop the connection on it. Where the recording began late or has a gap, the request may simply not be on record: then it is only told."#,
+    explanation: r#"A response names an id under which the other side has no request. It may be the answer to a request that was answered before, to one from before a reconnect, or a mangled id. Clients may drop the connection on it. (In the body of an HTTP refusal an error under an id of its own is about what was refused.) Where the recording began late or has a gap, the request may simply not be on record: then it is only told."#,
     sentence,
     judge,
 };
@@ -55,6 +55,18 @@ mod tests {
             2ms   <- 9 result null
             "#,
         );
+    }
+
+    #[test]
+    fn under_a_refusal_of_http_it_is_about_what_was_refused() {
+        let body = r#"#1 <- "server-error" error {"code":-32600,"message":"Bad Request: Missing session ID"}"#;
+        let ask = |what: &str, status: u16| {
+            format!("0ms #1 |opened POST /mcp|\n #1 -> {what}\n #1 |head {status}|\n{body}\n #1 |closed by server|")
+        };
+        let probe = r#"1 server/discover {"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#;
+        check(&format!("{}\n = 1 failed", ask(probe, 400)));
+        check(&ask("notifications/initialized", 400));
+        check(&format!("{}\n ! response-unknown-id/violation \"server-error\"", ask(probe, 200)));
     }
 
     #[test]

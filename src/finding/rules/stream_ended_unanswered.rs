@@ -9,7 +9,7 @@ pub const RULE: Rule = Rule {
     name: "stream-ended-unanswered",
     title: "an HTTP response that ended without the answer it owed",
     severities: "violation in MCP 2026-07-28; leak elsewhere",
-    explanation: r#"The request was posted, and the body of its HTTP response (an event stream, or a plain body) ended without the JSON-RPC response in it. MCP's Streamable HTTP: the stream should (2025-03-26 to 2025-11-25) or must (2026-07-28: one POST, one answer) carry it. In the versions with resumption the answer could have come on a later GET with Last-Event-ID; none did.
+    explanation: r#"The request was posted, and the body of its HTTP response (an event stream, or a plain body) ended without the JSON-RPC response in it. MCP's Streamable HTTP: the stream should (2025-03-26 to 2025-11-25) or must (2026-07-28: one POST, one answer) carry it. In the versions with resumption the answer could have come on a later GET with Last-Event-ID; none did. 202 is for notifications and responses: a request that gets nothing else has no answer either. (The older HTTP+SSE transport accepts every request with 202 and answers on its stream; that is in order.)
 
 What to do: look at the server (or a proxy between) that ends the body; a POST answered 200 with nothing in it is the same fault."#,
     sentence,
@@ -75,6 +75,31 @@ mod tests {
     }
 
     #[test]
+    fn a_redirect_is_no_end() {
+        let ask = |carrier: u64, path: &str, what: &str| {
+            format!("#{carrier} |opened POST {path} Mcp-Session-Id: a|\n #{carrier} -> {what}\n")
+        };
+        let initialize = r#"0 initialize {"protocolVersion":"2025-11-25","capabilities":{}}"#;
+        let call = r#"1 tools/call {"name":"x","_meta":{"progressToken":1}}"#;
+        let mut talk = String::from("0ms |note a client without the slash at the end|\n");
+        for (carrier, what) in [(1, initialize), (3, call)] {
+            talk += &ask(carrier, "/mcp", what);
+            talk += &format!("+1ms #{carrier} |head 307|\n #{carrier} |closed by server|\n");
+            talk += &ask(carrier + 1, "/mcp/", what);
+            talk += &format!("+1ms #{0} |head 200|\n #{0} <- {1} result\n", carrier + 1, &what[..1]);
+            talk += &format!("#{} |closed by server|\n", carrier + 1);
+        }
+        check(&format!("{talk} = 0 answered\n = 1 answered"));
+        let parsed = crate::event::transcript::parse(&talk).expect("a conversation");
+        let (judged, _) = crate::finding::judge_talk(&parsed, &crate::finding::Options::default());
+        assert_eq!(judged.requests(), 2, "a request that was sent on is one");
+        // Nobody follows: the redirect is all the answer there is.
+        let lone =
+            format!("protocol mcp-2025-11-25\n0ms {} +1ms #1 |head 308|\n #1 |closed by server|", ask(1, "/mcp", call));
+        check(&format!("{lone}\n 9s #2 |opened DELETE /mcp|\n #2 |head 200|\n |session ended by client|\n = 1 failed"));
+    }
+
+    #[test]
     fn a_client_that_goes_on_does_not_take_the_blame() {
         let talk = r#"
             protocol mcp-2025-06-18
@@ -97,6 +122,26 @@ mod tests {
         for rest in ["", leave] {
             check(&format!("{talk}\n{rest}\n ! stream-ended-unanswered/leak 1\n = 1 orphaned"));
         }
+    }
+
+    #[test]
+    fn accepted_is_no_answer_where_the_answer_comes_in_place() {
+        let ask =
+            "5ms #1 |opened POST /mcp|\n #1 -> 1 tools/call {\"name\":\"x\"}\n #1 |head 202|\n #1 |closed by server|";
+        let next = "1s #2 |opened POST /mcp|\n #2 -> 2 ping\n #2 |head 200|\n #2 <- 2 result\n #2 |closed by server|";
+        for (version, severity) in [("2025-03-26", "leak"), ("2025-11-25", "leak"), ("2026-07-28", "violation")] {
+            let talk = format!("protocol mcp-{version}\n{ask}\n{next}");
+            check(&format!("{talk}\n ! stream-ended-unanswered/{severity} 1\n = 1 orphaned"));
+        }
+        // The older transport, whatever the version on it; a stream that is taken up; a recording that began late.
+        let stream = "0ms #9 |opened GET /sse|\n #9 |streaming|";
+        check(&format!("protocol mcp-2025-06-18\n{stream}\n{ask}\n{next}\n = 1 in-flight"));
+        let resumed = "2s #3 |opened GET /mcp|\n #3 |resumes e1|\n #3 <- 1 result\n = 1 answered";
+        check(&format!("protocol mcp-2025-06-18\n{ask}\n{next}\n{resumed}"));
+        let aside = "2s #3 |opened GET /mcp|\n #3 |streaming|\n #3 <- 1 result\n = 1 answered";
+        check(&format!("protocol mcp-2025-06-18\n{ask}\n{next}\n{aside}"));
+        check(&format!("protocol mcp-2025-06-18\nbegins late\n{ask}\n{next}\n = 1 in-flight"));
+        check(&format!("protocol json-rpc\n{ask}\n{next}\n = 1 in-flight"));
     }
 
     #[test]

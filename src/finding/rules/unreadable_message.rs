@@ -56,4 +56,16 @@ mod tests {
             "#,
         );
     }
+
+    #[test]
+    fn the_body_of_a_refusal_need_be_no_message() {
+        let ask = |status: u16| {
+            format!(
+                "protocol mcp-2025-06-18\n0ms #1 |opened POST /mcp|\n #1 -> 7 tools/list\n #1 |head {status}|\n\
+                 #1 <- raw {{\"detail\":\"busy\"}}\n #1 |closed by server|\n"
+            )
+        };
+        check(&format!("{} = 7 failed", ask(503)));
+        check(&format!("{} ! unreadable-message\n ! stream-ended-unanswered 7", ask(200)));
+    }
 }
