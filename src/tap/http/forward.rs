@@ -16,7 +16,7 @@ use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::event::{How, Party, Side};
-use crate::peer::http::{Kept, Trouble, Upstream};
+use crate::peer::http::{Kept, Trouble, Upstream, told};
 
 use super::body::{Gate, RequestBody, ResponseBody};
 use super::guard::Ground;
@@ -69,8 +69,8 @@ pub(super) async fn forward(
     let carrier = Carrier::new(number, forwarder.notes.clone(), line.ground.clone(), forwarder.cut.clone());
     let carrier = Arc::new(carrier);
     carrier.request(&line.client, line.number, request.method().as_str(), target_of(request.uri()), request.headers());
-    if line.ground.is_ambiguous(place) {
-        return refuse(&carrier, 400, "the request says in two ways how long it is");
+    if let Some(why) = line.ground.refuses(place) {
+        return refuse(&carrier, 400, why);
     }
     if let Some((status, why)) = forwarder.hosts.refuse(request.uri(), request.headers()) {
         return refuse(&carrier, status, &why);
@@ -80,7 +80,8 @@ pub(super) async fn forward(
     }
     let upgrading = asks_websocket(&request);
     let client_side = upgrading.then(|| hyper::upgrade::on(&mut request));
-    let request = match for_upstream(&forwarder, &carrier, request, upgrading) {
+    let eager = line.ground.is_eager(place);
+    let request = match for_upstream(&forwarder, &carrier, request, upgrading, eager) {
         Ok(request) => request,
         Err(why) => return refuse(&carrier, 400, &why),
     };
@@ -136,6 +137,7 @@ fn for_upstream(
     carrier: &Arc<Carrier>,
     request: Request<Incoming>,
     upgrading: bool,
+    eager: bool,
 ) -> Result<Request<RequestBody>, String> {
     let (mut parts, incoming) = request.into_parts();
     strip_hop_by_hop(&mut parts.headers, upgrading);
@@ -148,8 +150,12 @@ fn for_upstream(
         parts.uri = target.parse().map_err(|cause| format!("the target cannot be passed on: {cause}"))?;
     }
     parts.version = Version::HTTP_11;
-    let expects =
-        parts.headers.get(header::EXPECT).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
+    // Who has not waited need not be kept waiting.
+    let expects = !eager
+        && parts
+            .headers
+            .get(header::EXPECT)
+            .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
     let (gate, teller) = if expects {
         let (teller, told) = oneshot::channel();
         (Some(Gate::new(told)), Some(teller))
@@ -169,6 +175,22 @@ fn for_upstream(
         });
     }
     Ok(request)
+}
+
+/// Notes a request whose head nobody could read. hyper has answered it, without a word, and closed the connection.
+pub(super) fn unread(forwarder: &Forwarder, line: &Line, cause: &hyper::Error) {
+    let number = forwarder.carriers.fetch_add(1, Ordering::Relaxed);
+    let carrier = Carrier::new(number, forwarder.notes.clone(), line.ground.clone(), forwarder.cut.clone());
+    carrier.request(&line.client, line.number, "?", "?", &HeaderMap::new());
+    let why = match line.ground.refuses(line.requests.load(Ordering::Relaxed)) {
+        Some(why) => why.to_string(),
+        None => format!("the head of the request cannot be read ({})", told(cause)),
+    };
+    carrier.note(&format!("refused by rpctap: {why}"));
+    let status = if cause.is_parse_too_large() { 431 } else { 400 };
+    carrier.response(status, &HeaderMap::new());
+    carrier.response_end();
+    carrier.closed(Party::Tap, How::Eof);
 }
 
 /// Our own answer to a request that goes no further.

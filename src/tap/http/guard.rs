@@ -1,9 +1,10 @@
 //! Watches the raw bytes of a client's connection on their way to hyper.
 //!
-//! Two things are lost once hyper has read a request: that its framing was ambiguous (it silently prefers
+//! Three things are lost once hyper has read a request: that its framing was ambiguous (it silently prefers
 //! Transfer-Encoding and folds equal lengths into one, where the next server may choose otherwise: request
-//! smuggling), and whether a client went away in order or was torn off. Comes in: bytes as read. Goes out: the
-//! number of the first request that must be refused, and how reading ended. Changes no byte.
+//! smuggling), that its body came at once although it asked whether it may, and whether a client went away in order
+//! or was torn off. Comes in: bytes as read. Goes out: the number of the first request that must be refused and why,
+//! of the last one that did not wait, and how reading ended. Changes no byte.
 
 use std::io;
 use std::pin::Pin;
@@ -20,10 +21,22 @@ const LONGEST_HEAD_BYTES: usize = 256 * 1024;
 
 const NEVER: u64 = u64::MAX;
 
+/// Why the framing of a request is refused.
+const REASONS: [&str; 2] = [
+    "the request says in two ways how long it is",
+    "the request has a transfer coding that this proxy does not pass on",
+];
+const TWO_LENGTHS: u8 = 0;
+const STRANGE_CODING: u8 = 1;
+
 /// What is known of a client's connection from below hyper.
 pub(super) struct Ground {
-    /// The number (from 0) of the first request with ambiguous framing.
-    ambiguous: AtomicU64,
+    /// The number (from 0) of the first request that must be refused for its framing.
+    refused: AtomicU64,
+    /// Why, as the place of a reason in [`REASONS`].
+    reason: AtomicU8,
+    /// The number of the last request that asked whether its body may come, and did not wait for the answer.
+    eager: AtomicU64,
     ended: AtomicU8,
     pub(super) pulse: Pulse,
 }
@@ -38,11 +51,24 @@ pub(super) enum Ended {
 
 impl Ground {
     pub(super) fn new(pulse: Pulse) -> Ground {
-        Ground { ambiguous: AtomicU64::new(NEVER), ended: AtomicU8::new(0), pulse }
+        Ground {
+            refused: AtomicU64::new(NEVER),
+            reason: AtomicU8::new(TWO_LENGTHS),
+            eager: AtomicU64::new(NEVER),
+            ended: AtomicU8::new(0),
+            pulse,
+        }
     }
 
-    pub(super) fn is_ambiguous(&self, request: u64) -> bool {
-        self.ambiguous.load(Ordering::Relaxed) <= request
+    /// Why this request must go no further, if it must not.
+    pub(super) fn refuses(&self, request: u64) -> Option<&'static str> {
+        let refused = self.refused.load(Ordering::Relaxed) <= request;
+        refused.then(|| REASONS[usize::from(self.reason.load(Ordering::Relaxed))])
+    }
+
+    /// Whether the body of a request that expects `100 Continue` has begun to come without it.
+    pub(super) fn is_eager(&self, request: u64) -> bool {
+        self.eager.load(Ordering::Relaxed) == request
     }
 
     pub(super) fn ended(&self) -> Ended {
@@ -72,6 +98,11 @@ impl<I> Watched<I> {
         }
         result
     }
+
+    fn written(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        self.ground.pulse.writes(result.is_ready());
+        Poll::Ready(self.torn(ready!(result)))
+    }
 }
 
 impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
@@ -86,8 +117,14 @@ impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
             if room > 0 {
                 this.ground.ended.store(1, Ordering::Relaxed);
             }
-        } else if let Some(number) = this.framing.feed(read) {
-            this.ground.ambiguous.fetch_min(number, Ordering::Relaxed);
+        } else {
+            if let Some((number, reason)) = this.framing.feed(read) {
+                this.ground.reason.store(reason, Ordering::Relaxed);
+                this.ground.refused.fetch_min(number, Ordering::Relaxed);
+            }
+            if let Some(number) = this.framing.eager.take() {
+                this.ground.eager.store(number, Ordering::Relaxed);
+            }
         }
         Poll::Ready(Ok(()))
     }
@@ -95,8 +132,8 @@ impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
 
 impl<I: AsyncWrite + Unpin> AsyncWrite for Watched<I> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let result = ready!(Pin::new(&mut self.inner).poll_write(context, buf));
-        Poll::Ready(self.torn(result))
+        let result = Pin::new(&mut self.inner).poll_write(context, buf);
+        self.written(result)
     }
 
     fn poll_write_vectored(
@@ -104,8 +141,8 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Watched<I> {
         context: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let result = ready!(Pin::new(&mut self.inner).poll_write_vectored(context, bufs));
-        Poll::Ready(self.torn(result))
+        let result = Pin::new(&mut self.inner).poll_write_vectored(context, bufs);
+        self.written(result)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -141,17 +178,20 @@ struct Framing {
     /// The beginning of a head or a line that came in pieces.
     held: Vec<u8>,
     requests: u64,
+    /// A request that expects `100 Continue` and whose body came with its head.
+    eager: Option<u64>,
 }
 
 impl Default for Framing {
     fn default() -> Framing {
-        Framing { place: Place::Head, held: Vec::new(), requests: 0 }
+        Framing { place: Place::Head, held: Vec::new(), requests: 0, eager: None }
     }
 }
 
 impl Framing {
-    /// Takes the next bytes; gives the number of a request with ambiguous framing whose head ended in them.
-    fn feed(&mut self, mut bytes: &[u8]) -> Option<u64> {
+    /// Takes the next bytes; gives the number of a request to be refused whose head ended in them, and why. Nothing is
+    /// followed behind it.
+    fn feed(&mut self, mut bytes: &[u8]) -> Option<(u64, u8)> {
         while !bytes.is_empty() {
             match &mut self.place {
                 Place::Open => return None,
@@ -173,9 +213,12 @@ impl Framing {
                     self.requests += 1;
                     let seen = judge(&head);
                     self.place = seen.place;
-                    if seen.ambiguous {
+                    if let Some(reason) = seen.refused {
                         self.place = Place::Open;
-                        return Some(number);
+                        return Some((number, reason));
+                    }
+                    if seen.expects && !bytes.is_empty() {
+                        self.eager = Some(number);
                     }
                 }
                 Place::ChunkSize => {
@@ -250,7 +293,8 @@ fn end_of_head(bytes: &[u8]) -> Option<usize> {
 }
 
 struct Seen {
-    ambiguous: bool,
+    refused: Option<u8>,
+    expects: bool,
     place: Place,
 }
 
@@ -260,11 +304,12 @@ fn judge(head: &[u8]) -> Seen {
     let mut strange_coding = false;
     let mut length = 0u64;
     let mut upgrades = false;
+    let mut expects = false;
     let mut rest = head;
     while let Some(end) = memchr::memchr(b'\n', rest) {
         rest = &rest[end + 1..];
-        // Only lines that can be one of the three, told by their first letter.
-        let Some(b'c' | b'C' | b't' | b'T' | b'u' | b'U') = rest.first() else { continue };
+        // Only lines that can be one of the four, told by their first letter.
+        let Some(b'c' | b'C' | b't' | b'T' | b'u' | b'U' | b'e' | b'E') = rest.first() else { continue };
         let line = &rest[..memchr::memchr(b'\n', rest).unwrap_or(rest.len())];
         let Some(colon) = memchr::memchr(b':', line) else { continue };
         let name = line[..colon].trim_ascii();
@@ -277,10 +322,14 @@ fn judge(head: &[u8]) -> Seen {
             strange_coding |= !value.eq_ignore_ascii_case(b"chunked");
         } else if name.eq_ignore_ascii_case(b"upgrade") {
             upgrades |= value.eq_ignore_ascii_case(b"websocket");
+        } else if name.eq_ignore_ascii_case(b"expect") {
+            expects = true;
         }
     }
+    let refused = if lengths + codings > 1 { Some(TWO_LENGTHS) } else { strange_coding.then_some(STRANGE_CODING) };
     Seen {
-        ambiguous: lengths > 1 || codings > 1 || (lengths > 0 && codings > 0) || strange_coding,
+        refused,
+        expects,
         place: if upgrades {
             Place::Open
         } else if codings > 0 {
@@ -297,8 +346,12 @@ fn judge(head: &[u8]) -> Seen {
 mod tests {
     use super::*;
 
-    /// The first ambiguous request, for the bytes in one piece and in pieces of one byte.
+    /// The first request to be refused, for the bytes in one piece and in pieces of one byte.
     fn found(text: &str) -> Option<u64> {
+        refused(text).map(|(number, _)| number)
+    }
+
+    fn refused(text: &str) -> Option<(u64, u8)> {
         let whole = Framing::default().feed(text.as_bytes());
         let mut framing = Framing::default();
         let mut single = None;
@@ -315,7 +368,9 @@ mod tests {
         assert_eq!(found("POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\nCONTENT-LENGTH: 3\r\n\r\n"), Some(0));
         assert_eq!(found("POST / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc"), Some(0));
         assert_eq!(found("POST / HTTP/1.1\nContent-Length: 3\nTransfer-Encoding: chunked\n\n"), Some(0));
-        assert_eq!(found("POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"), Some(0));
+        let coded = "POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n";
+        assert_eq!(refused(coded), Some((0, STRANGE_CODING)));
+        assert_eq!(refused(&coded.replace("gzip, ", "")), None);
         assert_eq!(found("POST / HTTP/1.1\r\nContent-Length: 3\r\nHost: a\r\n\r\nabc"), None);
     }
 
@@ -328,6 +383,18 @@ mod tests {
         assert_eq!(found(&format!("{body}GET / HTTP/1.1\r\n\r\n{bad}")), Some(2));
         let chunked = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5;x=1\r\nhello\r\n0\r\nTrailer: a\r\n\r\n";
         assert_eq!(found(&format!("{chunked}\r\n{bad}")), Some(1));
+    }
+
+    #[test]
+    fn a_body_that_does_not_wait_is_seen() {
+        let head = "POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n";
+        let mut framing = Framing::default();
+        framing.feed(b"GET / HTTP/1.1\r\n\r\n");
+        framing.feed(format!("{head}hi").as_bytes());
+        assert_eq!(framing.eager.take(), Some(1));
+        framing.feed(head.as_bytes());
+        framing.feed(b"hi");
+        assert_eq!(framing.eager, None);
     }
 
     #[test]

@@ -35,7 +35,7 @@ use tokio::sync::{mpsc, watch};
 use crate::error::{Doing, Error, Result};
 use crate::peer::http::{Address, Upstream};
 
-use forward::{Forwarder, Line, forward};
+use forward::{Forwarder, Line, forward, unread};
 use guard::Watched;
 use heads::Hosts;
 use pulse::Watch;
@@ -304,20 +304,23 @@ impl Worker {
             kept: Arc::default(),
             open: open.clone(),
         });
-        let forwarder = self.forwarder.clone();
+        let (forwarder, served_line) = (self.forwarder.clone(), line.clone());
         let service = service_fn(move |request| {
-            let (forwarder, line) = (forwarder.clone(), line.clone());
+            let (forwarder, line) = (forwarder.clone(), served_line.clone());
             // Boxed, since it is large, and handed on several times before it runs.
             Box::pin(async move { Ok::<_, Infallible>(forward(forwarder, line, request).await) })
         });
+        // A client that closes its end while it waits is taken for gone, and upstream is told at once: that is how clients
+        // of JSON-RPC give up, and nothing else tells a half-closed connection from a closed one. (So does nginx.)
         let connection = http1::Builder::new()
+            .half_close(false)
             .preserve_header_case(true)
             .auto_date_header(false)
             .max_headers(self.limits.fields)
             .max_header_size(self.limits.head_bytes)
             .serve_connection(TokioIo::new(Watched::new(stream, ground.clone())), service)
             .with_upgrades();
-        let watched = ground.clone();
+        let (watched, forwarder) = (ground.clone(), self.forwarder.clone());
         let task = tokio::spawn(async move {
             let _counted = counted;
             let mut connection = pin!(connection);
@@ -329,7 +332,11 @@ impl Worker {
                 }
                 connection.as_mut().poll(context)
             });
-            let _ = served.await;
+            if let Err(cause) = served.await
+                && cause.is_parse()
+            {
+                unread(&forwarder, &line, &cause);
+            }
         });
         ground.pulse.is_of(task.abort_handle());
     }

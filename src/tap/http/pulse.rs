@@ -33,6 +33,8 @@ pub(super) struct Pulse {
     watch: Arc<Watch>,
     waits_for: AtomicU8,
     since: AtomicU32,
+    /// The client does not take what was written to it.
+    held_up: AtomicBool,
     connection: OnceLock<AbortHandle>,
     task: OnceLock<Waker>,
     /// Who asks for more of the upload.
@@ -46,6 +48,7 @@ impl Watch {
             watch: self.clone(),
             waits_for: AtomicU8::new(HEAD),
             since: AtomicU32::new(self.now.load(Ordering::Relaxed)),
+            held_up: AtomicBool::new(false),
             connection: OnceLock::new(),
             task: OnceLock::new(),
             uploads: Mutex::default(),
@@ -79,6 +82,8 @@ impl Watch {
             let Some(ground) = ground.upgrade() else { return false };
             let pulse = &ground.pulse;
             match pulse.waits_for.load(Ordering::Relaxed) {
+                // What is left of a response may take for ever too; only then the next request can be late.
+                HEAD if pulse.held_up.load(Ordering::Relaxed) => pulse.awaits_head(),
                 HEAD if pulse.waited() > idle => {
                     if let Some(connection) = pulse.connection.get() {
                         connection.abort();
@@ -108,6 +113,13 @@ impl Pulse {
         // The waker of a task stays the same for as long as it lives.
         self.task.get_or_init(|| task.clone());
         self.watch.ending.load(Ordering::Relaxed)
+    }
+
+    /// The client's connection took what was written, or did not.
+    pub(super) fn writes(&self, taken: bool) {
+        if self.held_up.load(Ordering::Relaxed) == taken {
+            self.held_up.store(!taken, Ordering::Relaxed);
+        }
     }
 
     pub(super) fn awaits_head(&self) {
@@ -167,7 +179,12 @@ mod tests {
         ground.pulse.awaits_answer();
         pass(&watch, 100);
         assert!(!connection.is_finished());
+        // So may its end, if the client does not take it.
         ground.pulse.awaits_head();
+        ground.pulse.writes(false);
+        pass(&watch, 100);
+        assert!(!connection.is_finished());
+        ground.pulse.writes(true);
         pass(&watch, 3);
         tokio::task::yield_now().await;
         assert!(!connection.is_finished());

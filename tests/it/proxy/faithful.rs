@@ -156,6 +156,28 @@ fn a_client_that_expects_100_sends_its_body_when_upstream_says_so() {
 }
 
 #[test]
+fn a_body_that_came_although_it_was_to_be_asked_for_is_passed_on_at_once() {
+    let upstream = Upstream::start(|mut line| {
+        while !line.message().0.is_empty() {
+            line.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        }
+    });
+    let proxy = Tapped::before(upstream.address);
+    let mut client = proxy.line();
+    let begin = std::time::Instant::now();
+    for _ in 0..30 {
+        client.send("POST / HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nhi");
+        let mut head = client.head();
+        if head.starts_with("HTTP/1.1 100") {
+            head = client.head();
+        }
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        assert_eq!(client.bytes(2), b"ok");
+    }
+    assert!(begin.elapsed() < Duration::from_secs(20), "each was held back for a second");
+}
+
+#[test]
 fn responses_without_bodies_keep_their_lengths_and_the_connection() {
     let upstream = Upstream::start(|mut line| {
         loop {

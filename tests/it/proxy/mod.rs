@@ -3,6 +3,7 @@
 mod ends;
 mod faithful;
 mod faults;
+mod moved;
 mod process;
 mod real_peers;
 mod safe;

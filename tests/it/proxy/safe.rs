@@ -48,7 +48,14 @@ fn ambiguous_framing_is_refused() {
     client.gone();
     let recorded = proxy.finish();
     assert_eq!(recorded.statuses().iter().filter(|status| **status == 200).count(), 1);
-    assert!(recorded.notes().iter().any(|note| note.contains("in two ways")));
+    // Also those that never came as far as to us.
+    assert_eq!(recorded.statuses().iter().filter(|status| **status == 400).count(), 12);
+    for why in ["in two ways", "a transfer coding that", "cannot be read"] {
+        assert!(
+            recorded.notes().iter().any(|note| note.starts_with("refused by rpctap: ") && note.contains(why)),
+            "{why}"
+        );
+    }
 }
 
 #[test]
@@ -81,6 +88,8 @@ fn heads_beyond_the_limits_are_refused() {
     let line = client.line();
     assert!(line.starts_with("HTTP/1.1 4"), "{line:?}");
     assert_eq!(status(&proxy, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), "200");
+    let recorded = proxy.stop();
+    assert_eq!(recorded.statuses(), [431, 431, 200]);
 }
 
 #[test]
