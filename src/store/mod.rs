@@ -10,6 +10,7 @@ pub mod bulk;
 pub mod foreign;
 pub mod load;
 pub mod migrate;
+mod missing;
 pub mod recorder;
 pub mod refusal;
 mod rows;
@@ -176,16 +177,23 @@ fn write_ahead(conn: &Connection, patience: Duration) -> rusqlite::Result<()> {
     }
 }
 
+/// Makes the folder a store is to be in (0700), and those above it. Gives it, if it was not there.
+pub fn make_folder(store: &Path) -> io::Result<Option<&Path>> {
+    let Some(folder) = store.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) else {
+        return Ok(None);
+    };
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)?;
+    Ok(Some(folder))
+}
+
 /// Makes the file (0600) and the folders above it (0700) where they are missing. SQLite gives -wal and -shm the
 /// mode of the file itself.
 pub(crate) fn create_private(path: &Path) -> io::Result<()> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        let mut builder = fs::DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(folder)?;
-    }
+    make_folder(path)?;
     if path.is_dir() {
         return Err(io::Error::other("it is a folder; name a file with --store"));
     }

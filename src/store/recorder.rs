@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::missing::{Missing, Reserve};
 use super::refusal::Refusal;
 use super::spooled::{Revive, take_in_left_behind};
 use super::{Store, Writer};
@@ -121,7 +122,7 @@ impl Recorder {
             .spawn(move || {
                 let _guard = Guard(Arc::clone(&recording.tape));
                 stand_back();
-                Work { recording, door: None, tries: 0, kept: 0, in_hand: 0, told: false, told_of_loss: false }.run()
+                Work::new(recording).run()
             })
             .doing("starting the recorder")?;
         Ok(Recorder { thread, tape })
@@ -186,11 +187,31 @@ struct Work {
     kept: u64,
     /// Bytes of it that are only in memory.
     in_hand: u64,
+    /// Why they are.
+    not_kept: String,
+    /// What the store said last when it refused.
+    refusal: String,
+    reserve: Option<Reserve>,
     told: bool,
     told_of_loss: bool,
 }
 
 impl Work {
+    fn new(recording: Recording) -> Work {
+        Work {
+            recording,
+            door: None,
+            tries: 0,
+            kept: 0,
+            in_hand: 0,
+            not_kept: String::new(),
+            refusal: String::new(),
+            reserve: None,
+            told: false,
+            told_of_loss: false,
+        }
+    }
+
     fn run(mut self) -> Ending {
         let tape = Arc::clone(&self.recording.tape);
         let mut raw = Vec::new();
@@ -256,7 +277,13 @@ impl Work {
             }
             if let Err(refusal) = door.writer().try_commit() {
                 // When the disk refuses it too it is still in memory, and tried again.
-                self.kept = tape.keep(stretch, raw).map_or(0, |()| stretch.end - stretch.start);
+                self.kept = match tape.keep(stretch, raw) {
+                    Ok(()) => stretch.end - stretch.start,
+                    Err(cause) => {
+                        self.not_kept = format!("there is no room beside it either ({cause})");
+                        0
+                    }
+                };
                 self.in_hand = raw.len() as u64 - self.kept.min(raw.len() as u64);
                 return Err(refusal);
             }
@@ -281,6 +308,7 @@ impl Work {
             false => Door::Plain(Box::new(writer)),
             true => Door::Redacting(Box::new(Redacting::new(writer))),
         });
+        self.reserve = Reserve::set_aside(&self.recording.store);
         // What an earlier tap could not write; trouble with it must not touch this recording.
         let _ = take_in_left_behind(&self.recording.store, &self.recording.revive);
         Ok(())
@@ -288,14 +316,19 @@ impl Work {
 
     fn refused(&mut self, tape: &Tape, refusal: &Refusal) {
         self.tries += 1;
+        self.refusal = refusal.to_string();
         tape.set_healthy(false);
         self.be_patient(PATIENCE_WHEN_DOWN);
         if self.tries == TRIES_BEFORE_TELLING && !self.told {
             self.told = true;
             tape.spill_now();
-            let rest = match (tape.spool(), tape.lost().why.as_str()) {
-                (Some((_, path)), "") => format!("the recording waits in {} and is taken in later", path.display()),
-                (_, why) => {
+            let lost = tape.lost().why;
+            let why = if lost.is_empty() { &self.not_kept } else { &lost };
+            let rest = match tape.spool() {
+                Some((_, path)) if why.is_empty() => {
+                    format!("the recording waits in {} and is taken in later", path.display())
+                }
+                _ => {
                     self.told_of_loss = true;
                     format!("the recording will have a gap: {why}")
                 }
@@ -340,10 +373,18 @@ impl Work {
         }
         tape.spill_now();
         let veiled = self.recording.heading.veiled;
+        let why = format!("the store refused until the end: {}", self.refusal);
+        let mut missing = Missing::default();
+        // What is safe in the spool is taken from there by the next start.
+        let mut in_hand = Missing::default();
+        if let Some(door) = &mut self.door {
+            door.writer().give_up(&mut in_hand);
+        }
         if self.in_hand > 0 {
             ending.lost.records += 1;
             ending.lost.bytes += self.in_hand;
-            ending.lost.why = "the store refused until the end".to_string();
+            ending.lost.why.clone_from(&why);
+            missing = in_hand;
         }
         let mut left = 0;
         while let Ok(Some(stretch)) = tape.next(raw) {
@@ -351,8 +392,16 @@ impl Work {
             if stretch.spooled && !veiled {
                 left += stretch.end - stretch.start;
             } else {
-                count_lost(raw, &mut ending.lost, "the store refused until the end");
+                count_lost(raw, &mut ending.lost, &why);
+                transcribe(raw, self.recording.transcriber.as_mut(), &mut missing);
             }
+        }
+        self.reserve = None;
+        if let Some(door) = &mut self.door
+            && ending.lost.records > 0
+        {
+            // Where not even that can be written, the user has heard of it, and that must do.
+            let _ = door.writer().tell_missing(missing, &why);
         }
         match tape.spool() {
             Some((_, path)) if left > 0 || self.kept > 0 => ending.left = Some((path, left + self.kept)),

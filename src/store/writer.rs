@@ -29,8 +29,8 @@ pub(super) struct Known {
 
 pub struct Writer {
     store: Store,
-    gathered: Gathered,
-    waiting: VecDeque<Load>,
+    pub(super) gathered: Gathered,
+    pub(super) waiting: VecDeque<Load>,
     book: Book,
     trouble: Option<Error>,
     by_itself: bool,

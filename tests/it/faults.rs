@@ -231,3 +231,36 @@ fn a_disk_that_stays_full_is_told_and_costs_nothing_else() {
     assert_eq!((code, stderr.lines().count()), (0, 1), "{stderr}");
     assert!(stderr.contains("the recording will have a gap") || stderr.contains("not recorded"), "{stderr}");
 }
+
+#[test]
+fn a_disk_that_fills_up_and_stays_full_is_told_in_the_store_too() {
+    let place = Place::new();
+    let mut command = record(&place.store(), &["--no-samples"], &words(&["cat"]));
+    on_a_full_disk(&mut command, 1 << 20);
+    let mut tap = Tapped::start(command);
+    let (small, long) = ("small".to_string(), "b".repeat(1 << 20));
+    for params in [&small, &small, &long, &long] {
+        let line = format!("{{\"jsonrpc\":\"2.0\",\"method\":\"some\",\"params\":\"{params}\"}}\n");
+        tap.say(&line);
+        assert!(tap.hear() == line, "traffic is untouched");
+        wait_until("what is small is in the store", || {
+            params.len() > 100
+                || rpctap::store::Store::open_readonly(&place.store())
+                    .is_ok_and(|store| store.find_session("last").is_ok())
+        });
+    }
+    let (code, stderr) = tap.end();
+    assert_eq!((code, stderr.lines().count()), (0, 1), "{stderr}");
+    assert!(!stderr.trim_end().ends_with(':'), "{stderr}");
+    let (store, events) = last(&place.store());
+    assert!(!messages(&events, Side::Client).is_empty());
+    let lost = happenings(&events).into_iter().find_map(|what| match what {
+        Happening::Lost { events, bytes, why, .. } => Some((events, bytes, why)),
+        _ => None,
+    });
+    let (lost, bytes, why) = lost.expect("the loss is in the store");
+    assert!(lost > 0 && bytes > 1 << 20 && why.contains("the store refused until the end: "), "{lost} {bytes} {why}");
+    assert_eq!(store.integrity().unwrap(), "ok");
+    let left = std::fs::read_dir(place.store().parent().unwrap()).unwrap().flatten();
+    assert!(!left.into_iter().any(|entry| entry.file_name().to_string_lossy().contains("reserve")));
+}
