@@ -60,6 +60,7 @@ impl Import {
             }
         }
         let path = self.place.path()?;
+        self.place.make_folder(&path);
         let mut taking = Taking::begin(&path, self.redact)?;
         let mut failed = 0;
         let mut imported = 0;

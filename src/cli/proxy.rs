@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::place::StorePlace;
 use super::record::{tell, tell_ending};
@@ -97,6 +97,8 @@ impl Proxy {
         let notes = Arc::new(Notes::new(Arc::clone(&tape), stamper, &secret));
         let tap = Tap::bind(self.manner(upstream), notes)?;
         let address = tap.address()?;
+        // Before anybody can know that we are there, and end us.
+        let signals = Signals::expect()?;
         tell(&format!("listening on http://{address} for {}", self.upstream));
         if !address.ip().is_loopback() {
             tell(&format!(
@@ -104,6 +106,7 @@ impl Proxy {
                 address.ip()
             ));
         }
+        self.place.make_folder(&store);
         let recorder = Recorder::start(Recording {
             store,
             tape,
@@ -115,7 +118,7 @@ impl Proxy {
             backlog_bytes: BACKLOG_BYTES,
             tell: Box::new(tell),
         })?;
-        let ended = serve(tap);
+        let ended = serve(tap, signals);
         tell_ending(&recorder.finish());
         ended.map(|()| ExitCode::SUCCESS)
     }
@@ -140,8 +143,27 @@ impl Proxy {
     }
 }
 
+/// The signals that ask to stop, and what hears them. Those that come before anybody waits are not lost.
+struct Signals {
+    runtime: tokio::runtime::Runtime,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn expect() -> Result<Signals> {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().doing("starting the signal handler")?;
+        let within = runtime.enter();
+        let terminate = signal(SignalKind::terminate()).doing("waiting for signals")?;
+        let interrupt = signal(SignalKind::interrupt()).doing("waiting for signals")?;
+        drop(within);
+        Ok(Signals { runtime, terminate, interrupt })
+    }
+}
+
 /// Serves until a signal asks to stop. A second one does not wait for what is open.
-fn serve(tap: Tap) -> Result<()> {
+fn serve(tap: Tap, signals: Signals) -> Result<()> {
     let switch = tap.switch();
     let (ended, end) = tokio::sync::oneshot::channel();
     let serving = thread::Builder::new()
@@ -152,9 +174,8 @@ fn serve(tap: Tap) -> Result<()> {
             tally
         })
         .doing("starting the proxy")?;
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().doing("starting the signal handler")?;
-    runtime.block_on(stop_when_asked(switch, end))?;
+    let Signals { runtime, terminate, interrupt } = signals;
+    runtime.block_on(stop_when_asked(switch, end, terminate, interrupt));
     let tally = serving.join().map_err(|_| Error::new("the proxy failed"))??;
     if tally.turned_away > 0 {
         tell(&format!("{} connections were turned away: too many at once", tally.turned_away));
@@ -162,13 +183,16 @@ fn serve(tap: Tap) -> Result<()> {
     Ok(())
 }
 
-async fn stop_when_asked(switch: Switch, mut ended: tokio::sync::oneshot::Receiver<()>) -> Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).doing("waiting for signals")?;
-    let mut interrupt = signal(SignalKind::interrupt()).doing("waiting for signals")?;
+async fn stop_when_asked(
+    switch: Switch,
+    mut ended: tokio::sync::oneshot::Receiver<()>,
+    mut terminate: Signal,
+    mut interrupt: Signal,
+) {
     let mut asked = false;
     loop {
         tokio::select! {
-            _ = &mut ended => return Ok(()),
+            _ = &mut ended => return,
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }

@@ -50,6 +50,7 @@ pub struct Record {
 impl Record {
     pub fn run(self) -> Result<ExitCode> {
         let store = self.place.path()?;
+        self.place.make_folder(&store);
         signals::hold_back()?;
         let stamper = Stamper::start();
         // From the main thread: the child dies with the thread that started it.

@@ -94,6 +94,31 @@ fn what_passed_is_in_the_store_after_sigterm() {
 }
 
 #[test]
+fn a_signal_right_after_the_first_line_ends_it_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    for number in 0..20 {
+        let store = folder.path().join(format!("{number}.db"));
+        let running = Running::start("127.0.0.1:9".parse().unwrap(), &store, &[]);
+        assert_eq!(running.terminate().0, Some(0));
+    }
+}
+
+#[test]
+fn a_folder_that_is_made_for_the_store_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("a/slip/store.db");
+    for told in [true, false] {
+        let running = Running::start("127.0.0.1:9".parse().unwrap(), &store, &[]);
+        let (code, said) = running.terminate();
+        assert_eq!(
+            (code, said.contains("made the folder") && said.contains("a/slip for the store")),
+            (Some(0), told),
+            "{said:?}"
+        );
+    }
+}
+
+#[test]
 fn a_store_that_cannot_be_used_does_not_stop_traffic() {
     let upstream = answering();
     let folder = tempfile::tempdir().unwrap();
