@@ -37,7 +37,6 @@ impl Fold {
         let dialect = self.dialect_of(&open);
         let many_clients = self.many_clients(carrier);
         let followed = self.follows_redirect(&open);
-        let refused = followed.is_some() || self.was_refused(&open);
         let known_open = self.pending[asker].newest(&open.id);
         if let Some(slot) = known_open
             && let Some(earlier) = self.pending[asker].get(slot)
@@ -46,6 +45,8 @@ impl Fold {
             // Without sessions, different clients may use one id on different connections.
             let sessionless = many_clients || dialect.is_modern_mcp() || dialect.is_a2a();
             let apart = carrier.is_some() && earlier.carrier != carrier && sessionless;
+            // HTTP is about to refuse the earlier one: no server took it.
+            let refused = self.status_of(earlier.carrier).is_some_and(|status| status >= 300);
             if !apart && !refused && open.id != Id::Null {
                 let kind = match earlier.cancel {
                     Some(_) => SlipKind::IdReuseAfterCancel,
@@ -57,11 +58,11 @@ impl Fold {
         }
         let new = self.used[asker].insert(&open.id);
         if !new && known_open.is_none() {
-            let before =
-                self.recent[asker].find(&open.id).map(|closed| (closed.generation, closed.closed_seq, closed.seq));
-            open.generation = followed.unwrap_or_else(|| before.map_or(2, |(generation, ..)| generation + 1));
+            let before = self.recent[asker].find(&open.id);
+            open.generation = followed.unwrap_or_else(|| before.map_or(2, |closed| closed.generation + 1));
+            let refused = followed.is_some() || before.is_some_and(|closed| closed.refused);
             if dialect.ids_are_used_up() && !many_clients && !refused {
-                let also = before.map(|(_, closed, seq)| vec![seq, closed]).unwrap_or_default();
+                let also = before.map(|closed| vec![closed.seq, closed.closed_seq]).unwrap_or_default();
                 self.request_slip(facts, SlipKind::IdReuseAfterClose, &open, also);
             }
         }

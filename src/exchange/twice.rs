@@ -67,18 +67,26 @@ impl Fold {
     /// Is this the request that was redirected a moment ago? Then that one ends here, and is this one; its
     /// generation is told.
     pub(super) fn follows_redirect(&mut self, new: &Open) -> Option<u32> {
-        let slot = self.pending[new.asker as usize].newest(&new.id)?;
-        let earlier = self.pending[new.asker as usize].get(slot)?;
-        let same = earlier.method == new.method && earlier.print == new.print && earlier.cancel.is_none();
-        let known = self.twice.redirected.iter().position(|known| known.seq == earlier.seq);
-        let told =
-            known.is_some() || self.status_of(earlier.carrier).is_some_and(|status| (300..400).contains(&status));
-        if !(same && told && new.carrier.is_some() && new.carrier != earlier.carrier) {
-            return None;
-        }
-        if let Some(known) = known {
-            self.twice.redirected.remove(known);
-        }
+        let carrier = new.carrier?;
+        let pending = &self.pending[new.asker as usize];
+        let same = |earlier: &Open| {
+            earlier.id == new.id
+                && earlier.method == new.method
+                && earlier.print == new.print
+                && earlier.cancel.is_none()
+                && earlier.carrier != Some(carrier)
+        };
+        let known = self.twice.redirected.iter().position(|known| {
+            known.side == new.asker && pending.get(known.slot).is_some_and(|open| open.seq == known.seq && same(open))
+        });
+        let slot = match known.and_then(|known| self.twice.redirected.remove(known)) {
+            Some(known) => known.slot,
+            // The end of the redirect's body may still be on its way.
+            None => pending.newest(&new.id).filter(|slot| {
+                let on_its_way = |open: &Open| matches!(self.status_of(open.carrier), Some(300..400));
+                pending.get(*slot).is_some_and(|open| same(open) && on_its_way(open))
+            })?,
+        };
         let earlier = self.pending[new.asker as usize].remove(slot)?;
         self.series.closed(Fold::track(earlier.asker), earlier.at, self.now.at);
         self.names.rows[earlier.row as usize].count -= 1;
@@ -90,15 +98,6 @@ impl Fold {
     pub(super) fn forget_handshake(&mut self, seq: u64) {
         if self.handshake.asked.is_some_and(|asked| asked.seq == seq) {
             self.handshake.asked = None;
-        }
-    }
-
-    /// HTTP refused the request that last had this id, or is about to: no server took it.
-    pub(super) fn was_refused(&self, open: &Open) -> bool {
-        let pending = &self.pending[open.asker as usize];
-        match pending.newest(&open.id).and_then(|slot| pending.get(slot)) {
-            Some(earlier) => self.status_of(earlier.carrier).is_some_and(|status| status >= 300),
-            None => self.recent[open.asker as usize].find(&open.id).is_some_and(|closed| closed.refused),
         }
     }
 
@@ -144,5 +143,39 @@ impl Fold {
     /// A client that got the request twice may answer twice.
     pub(super) fn was_redelivered(&self, asker: Side, id: &Id) -> bool {
         asker == Side::Server && self.twice.redelivered.contains(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::{Options, check, judge_talk};
+
+    #[test]
+    fn alike_requests_on_their_way_round_are_each_one() {
+        let ask = |carrier: u64| format!("#{carrier} |opened POST /mcp|\n #{carrier} -> 1 tools/list\n");
+        let redirect = |carrier: u64| format!("#{carrier} |head 307|\n #{carrier} |closed by server|\n");
+        let answer =
+            |carrier: u64| format!("#{carrier} |head 200|\n #{carrier} <- 1 result\n #{carrier} |closed by server|\n");
+        // The third is sent on before its redirect is over.
+        let talk = [
+            "protocol mcp-2026-07-28\n".to_string(),
+            ask(1) + &ask(2) + &redirect(1) + &redirect(2) + &ask(3) + &ask(4) + &answer(3) + &answer(4),
+            ask(5) + "#5 |head 308|\n" + &ask(6) + "#5 |closed by server|\n" + &answer(6),
+        ]
+        .concat();
+        check(&talk);
+        let talk = crate::event::transcript::parse(&talk).expect("a conversation");
+        let (judged, _) = judge_talk(&talk, &Options::default());
+        assert_eq!((judged.requests(), judged.methods[0].count), (3, 3));
+    }
+
+    #[test]
+    fn redirects_that_nobody_follows_do_not_pile_up() {
+        let mut talk = String::from("protocol mcp-2025-06-18\n");
+        for n in 1..100 {
+            talk += &format!("+1s #{n} |opened POST /mcp Mcp-Session-Id: a|\n #{n} -> {n} tools/list\n");
+            talk += &format!("#{n} |head 301|\n #{n} |closed by server|\n = {n} failed\n");
+        }
+        check(&talk);
     }
 }
