@@ -167,6 +167,7 @@ fn sessions_that_nobody_ended_are_told_in_every_form() {
     let said = "5 ended, 0 in use, 45 never ended; growing";
     assert!(text::render(&report, Look::PLAIN).unwrap().contains(said));
     assert!(html::render(&report, Look::PLAIN).unwrap().contains(said));
+    assert!(markdown::render(&report, Look::PLAIN).unwrap().contains(said));
     let made: serde_json::Value = serde_json::from_str(&json::render(&report, Look::PLAIN).unwrap()).unwrap();
     assert_eq!(made.pointer("/totals/http_sessions/0/never_ended"), Some(&serde_json::json!(45)));
 }

@@ -8,6 +8,7 @@ use super::{Look, Report, Told, growth_words, label, safe, servers, words};
 use crate::error::Result;
 use crate::event::Micros;
 use crate::exchange::{CancelEnd, CancelTarget, Outcome};
+use crate::finding::sessions::kept;
 
 const MOST_METHODS: usize = 30;
 const MOST_SESSIONS: usize = 10;
@@ -203,6 +204,10 @@ fn releases(out: &mut String, sessions: &[Told]) {
         );
     }
     out.push('\n');
+    for kept in kept(sessions.iter().map(|told| &told.judged)) {
+        let (opened, target) = (count(kept.opened), plain(&safe::clip(&kept.target, 60)));
+        let _ = writeln!(out, "HTTP sessions of {target}: {opened} opened, {}.\n", growth_words::http_sessions(&kept));
+    }
 }
 
 #[cfg(test)]
