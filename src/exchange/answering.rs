@@ -53,6 +53,9 @@ impl Fold {
             }
         };
         self.carrier_answered(carrier);
+        if message.kind == Kind::Error && self.refused(carrier) && self.is_swept_away(asker, slot, carrier) {
+            return;
+        }
         self.answers_elsewhere |= asker == Side::Client && self.is_side_stream(carrier);
         if self.goes_on(asker, slot, message, facts) {
             return;

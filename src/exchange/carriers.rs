@@ -168,8 +168,13 @@ impl Fold {
     }
 
     /// To end a session, servers fail what is still open in it: that answers nobody.
-    pub(super) fn swept_away(&self, status: Option<u16>, asked: u64) -> bool {
+    fn swept_away(&self, status: Option<u16>, asked: u64) -> bool {
         status.is_some_and(|status| status >= 500) && self.ending_since().is_some_and(|since| asked < since)
+    }
+
+    pub(super) fn is_swept_away(&self, asker: Side, slot: Slot, carrier: Option<u64>) -> bool {
+        let asked = self.pending[asker as usize].get(slot).map(|open| open.seq);
+        asked.is_some_and(|asked| self.swept_away(self.status_of(carrier), asked))
     }
 
     /// The answer must come in the response to the POST itself: MCP's Streamable HTTP. The older transport, which

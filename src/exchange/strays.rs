@@ -85,8 +85,7 @@ impl Fold {
     pub(super) fn refusal(&mut self, asker: Side, message: &Message, carrier: Option<u64>, facts: &mut Vec<Fact>) {
         self.carrier_answered(carrier);
         let Some(slot) = self.only_request_on(carrier, asker) else { return };
-        let asked = self.pending[asker as usize].get(slot).map(|open| open.seq);
-        if !asked.is_some_and(|asked| self.swept_away(self.status_of(carrier), asked)) {
+        if !self.is_swept_away(asker, slot, carrier) {
             self.settle_answer(asker, slot, message, facts);
         }
     }

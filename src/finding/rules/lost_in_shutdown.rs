@@ -112,6 +112,7 @@ mod tests {
                   |session ended by client|
                   #3 |closed by server|
                   #2 |head 500|
+                  #2 <- 2 error {"code":-32603,"message":"Error processing request"}
                   #2 |closed by server|
         "#;
         check(&format!("{text}\n ! lost-in-shutdown/info 1\n ! lost-in-shutdown/info 2"));
