@@ -194,6 +194,10 @@ impl<B> Lease<B> {
 
     /// Keeps the connection for another request. Only for exchanges that ended in order, both bodies whole.
     pub fn give_back(mut self) {
+        // The last of an upload that was answered early may still be on its way, and must not wait for another request.
+        if self.link.as_ref().is_some_and(|link| !link.sender.is_ready()) {
+            self.drive_apart();
+        }
         if let Some(link) = self.link.take()
             && !link.sender.is_closed()
         {
