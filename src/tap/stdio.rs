@@ -109,20 +109,21 @@ impl Streams {
         widen(&to);
         let ours = own(0);
         let ended = pump(&ours, &to, &self.tape, FROM_CLIENT, self.stamper, &Progress::default());
+        // Like everything else an end is noted before it is passed on, since what comes of it may come at once.
+        self.end(|over| &mut over.input, Side::Client, ended);
         // The client's end of input is the child's: half of the conversation may go on for long.
         drop(to);
         if ended == Ended::Refused {
             hand_back(0);
         }
-        self.end(|over| &mut over.input, Side::Client, ended);
     }
 
     fn carry_output(&self, from: &File) {
         widen(from);
         let ours = own(1);
         let ended = pump(from, &ours, &self.tape, FROM_SERVER, self.stamper, &self.out);
-        hand_back(1);
         self.end(|over| &mut over.out, Side::Server, ended);
+        hand_back(1);
     }
 
     fn carry_stderr(&self, from: &File) {
