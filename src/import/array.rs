@@ -137,6 +137,11 @@ impl<R: Read> Elements<R> {
         self.depth += 1;
     }
 
+    /// Whether anything stands behind the array.
+    pub fn more_behind(&mut self) -> bool {
+        self.skip_space().is_some()
+    }
+
     /// The next element, or `None` at the end of the array or of the file.
     pub fn next_element(&mut self) -> Option<Element<'_>> {
         if !self.inside {
