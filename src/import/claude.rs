@@ -1,21 +1,22 @@
 //! Claude Desktop's `mcp-server-*.log` and `mcp.log`.
 //!
 //! Three generations, told apart line by line: the whole JSON after `Message from client:`; JSON followed by
-//! `{ metadata: undefined }`; and only `method="tools/call" id=3 params`, `id=3 result`, `id=3 error(code=-32603)`.
+//! `{ metadata: undefined }`; and only `method="tools/call" id=3 params`, `id=3 result`, `id=3 error(code=-32603)`. A log may
+//! have runs of several.
 //! Lines without a time are the server's stderr. `mcp.log` has the lines of all servers, each a session of its own.
 
 use std::collections::BTreeMap;
 
 use crate::error::Result;
-use crate::event::{How, Knows, Micros, Party, Side};
+use crate::event::{Happening, How, Knows, Micros, Party, Side};
 
-use super::json::value_end;
+use super::json::{Fields, value_end};
 use super::runs::{self, Runs};
 use super::{Importer, Reading, Sureness, time};
 
 pub struct ClaudeDesktop;
 
-/// More servers than anyone configures: past it, lines are told as unread.
+/// More servers than anyone configures: past it, lines are counted as unread.
 const MOST_SERVERS: usize = 500;
 
 const WHOLE: &str = "Claude Desktop logs what it sends and takes in, not when bytes reach the server";
@@ -71,18 +72,12 @@ impl Importer for ClaudeDesktop {
     }
 
     fn read(&self, reading: &mut Reading<'_>) -> Result<()> {
-        let bare = {
-            let input = reading.head();
-            let text = String::from_utf8_lossy(&input);
-            let mut messages = text.lines().filter_map(entry).filter_map(|entry| direction(entry.text));
-            messages.next().is_some_and(|(_, payload)| !payload.starts_with('{'))
-        };
-        let (knows, note) = if bare { (Knows { payload: false, ..Knows::ALL }, BARE) } else { (Knows::ALL, WHOLE) };
         let mut servers: BTreeMap<String, Runs> = BTreeMap::new();
         let several = several_servers(&reading.head());
         let mut current: Option<String> = None;
         let mut inside_metadata = false;
         let mut last_at: Micros = 0;
+        let mut past_lines = 0u64;
         let mut lines = reading.lines();
         while let Some(line) = lines.next_line() {
             let text = String::from_utf8_lossy(line.text);
@@ -101,11 +96,11 @@ impl Importer for ClaudeDesktop {
             inside_metadata = text.trim_end().ends_with('{') && direction(entry.text).is_none();
             if !servers.contains_key(entry.server) {
                 if servers.len() >= MOST_SERVERS {
-                    reading.unread_line(line.number, line.text.len() as u64, "more servers than are read from one log");
+                    past_lines += 1;
                     continue;
                 }
                 let label = several.then(|| entry.server.to_string());
-                servers.insert(entry.server.to_string(), Runs::new(label, knows, &[note]));
+                servers.insert(entry.server.to_string(), Runs::new(label, Knows::ALL, &[WHOLE]));
             }
             if current.as_deref() != Some(entry.server) {
                 current = Some(entry.server.to_string());
@@ -113,8 +108,22 @@ impl Importer for ClaudeDesktop {
             let Some(runs) = servers.get_mut(entry.server) else { continue };
             match direction(entry.text) {
                 Some((from, payload)) => match said(payload) {
-                    Some(Said::Whole(body) | Said::Bare(body)) => runs.message(reading, from, entry.at, &body),
+                    Some(Said::Whole(body)) => {
+                        runs.knowing(reading, Knows::ALL, &[WHOLE]);
+                        runs.message(reading, from, entry.at, &body);
+                    }
+                    Some(Said::Bare(body)) => {
+                        runs.knowing(reading, Knows { payload: false, ..Knows::ALL }, &[BARE]);
+                        runs.message(reading, from, entry.at, &body);
+                        if Fields::find(&body, "method") == Some(b"\"notifications/cancelled\"") {
+                            // Any request that is open now may be the one, and is left unjudged.
+                            let why = format!("line {}: which request is cancelled is not logged", line.number);
+                            let lost = Happening::Lost { from: None, events: 0, bytes: 0, why };
+                            runs.happening(reading, entry.at, lost);
+                        }
+                    }
                     Some(Said::Cut) => {
+                        runs.knowing(reading, Knows::ALL, &[WHOLE]);
                         // It breaks off in the log; what is there is kept, and read as far as it goes.
                         runs.message(reading, from, entry.at, payload.as_bytes());
                     }
@@ -130,6 +139,15 @@ impl Importer for ClaudeDesktop {
                 }
                 None => {}
             }
+        }
+        if past_lines > 0
+            && let Some(runs) = servers.values_mut().find(|runs| runs.is_open())
+        {
+            let text = format!(
+                "{MOST_SERVERS} servers were read, which is the most of one log: {past_lines} lines of others were not"
+            );
+            let at = runs.last_at().unwrap_or(last_at);
+            runs.happening(reading, at, Happening::Note { text });
         }
         for runs in servers.values_mut() {
             runs.finish(reading);
@@ -200,4 +218,66 @@ fn said(payload: &str) -> Option<Said> {
         (None, None) => return None,
     };
     Some(Said::Bare(body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Collected, What};
+    use crate::import::{Input, Options, read};
+
+    fn import(text: String) -> Collected {
+        let mut collected = Collected::default();
+        let input = Input::from_reader("log", Box::new(std::io::Cursor::new(text)), None).expect("readable");
+        assert_eq!(read(input, &Options::default(), &mut 1, &mut collected).expect("a log"), "claude-desktop");
+        collected
+    }
+
+    fn lost(collected: &Collected) -> Vec<&str> {
+        let told = collected.events.iter().filter_map(|event| match &event.what {
+            What::Happening(Happening::Lost { why, .. }) => Some(why.as_str()),
+            _ => None,
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn what_is_known_is_known_of_each_run() {
+        let line = |second: u32, text: &str| format!("2026-09-12T12:00:{second:02}.000Z [notes] [info] {text}\n");
+        let text = [
+            line(0, "Initializing server..."),
+            "listening\n".to_string(),
+            line(1, r#"Message from client: {"method":"initialize","jsonrpc":"2.0","id":0}"#),
+            line(2, "Initializing server... { metadata: undefined }"),
+            "listening again\n".to_string(),
+            line(3, "Message from client: method=\"initialize\" id=0 params { metadata: undefined }"),
+            line(4, "Message from client: method=\"notifications/cancelled\" params { metadata: undefined }"),
+            line(5, "Initializing server... { metadata: undefined }"),
+        ];
+        let collected = import(text.concat());
+        let knows: Vec<bool> = collected.sessions.iter().map(|session| session.knows.payload).collect();
+        assert_eq!(knows, [true, false, false]);
+        assert_eq!(lost(&collected), ["line 7: which request is cancelled is not logged"]);
+        let stderr = |key| {
+            let lines = collected.events.iter().filter(move |event| event.session == key);
+            lines.filter(|event| matches!(event.what, What::Stderr { .. })).count()
+        };
+        assert_eq!((stderr(1), stderr(2), stderr(3)), (1, 1, 0));
+    }
+
+    #[test]
+    fn past_the_most_servers_it_says_how_many_were_read() {
+        let text: String = (0..MOST_SERVERS + 7)
+            .map(|number| {
+                format!(
+                    "2026-09-12T12:00:00.000Z [n{number}] [info] Message from client: {{\"id\":0,\"method\":\"a\"}}\n"
+                )
+            })
+            .collect();
+        let collected = import(text);
+        assert_eq!(collected.sessions.len(), MOST_SERVERS);
+        let wanted = "500 servers were read, which is the most of one log: 7 lines of others were not";
+        let is_told = |what: &What| matches!(what, What::Happening(Happening::Note { text }) if text == wanted);
+        assert!(collected.events.iter().any(|event| is_told(&event.what)));
+    }
 }

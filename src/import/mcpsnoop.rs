@@ -51,6 +51,7 @@ impl Importer for Mcpsnoop {
     fn read(&self, reading: &mut Reading<'_>) -> Result<()> {
         let mut sessions: BTreeMap<Vec<u8>, (Runs, Option<u64>)> = BTreeMap::new();
         let mut last_at = 0;
+        let mut past_lines = 0u64;
         let mut lines = reading.lines();
         while let Some(line) = lines.next_line() {
             if line.text.trim_ascii().is_empty() {
@@ -72,7 +73,7 @@ impl Importer for Mcpsnoop {
             let at = envelope.at.unwrap_or(last_at);
             last_at = at;
             if sessions.len() >= MOST_SESSIONS && !sessions.contains_key(envelope.session) {
-                reading.unread_line(line.number, line.text.len() as u64, "more sessions than are read from one log");
+                past_lines += 1;
                 continue;
             }
             let (runs, next_seq) = sessions.entry(envelope.session.to_vec()).or_insert_with(|| {
@@ -118,6 +119,15 @@ impl Importer for Mcpsnoop {
                 let text = format!("line {}: mcpsnoop redacted this message", line.number);
                 runs.happening(reading, at, Happening::Note { text });
             }
+        }
+        if past_lines > 0
+            && let Some(runs) = sessions.values_mut().map(|(runs, _)| runs).find(|runs| runs.is_open())
+        {
+            let text = format!(
+                "{MOST_SESSIONS} sessions were read, which is the most of one log: {past_lines} lines of others were not"
+            );
+            let at = runs.last_at().unwrap_or(last_at);
+            runs.happening(reading, at, Happening::Note { text });
         }
         for (runs, _) in sessions.values_mut() {
             runs.finish(reading);

@@ -1,7 +1,8 @@
 //! The runs of a server in a log that goes on over restarts: each becomes a session of its own.
 //!
 //! A run begins when the log says so, or with an `initialize` after a run that had one: ids start anew there, and one
-//! session over both would pair the answers of one run with the requests of the other.
+//! session over both would pair the answers of one run with the requests of the other. Its session opens with its first
+//! message: what the log knows may differ from run to run, and only a message shows it.
 
 use crate::event::scribe::Scribe;
 use crate::event::{Happening, How, Knows, Micros, Party, Side};
@@ -16,7 +17,18 @@ pub(super) struct Runs {
     /// What a reader of the report should know of this format.
     notes: Vec<String>,
     open: Option<Open>,
+    begun: Option<Begun>,
     count: u32,
+}
+
+/// What a server that was started printed before its first message is kept, as far as this.
+const MOST_EARLY_BYTES: usize = 64 * 1024;
+
+/// A run that the log says was started.
+struct Begun {
+    at: Micros,
+    stderr: Vec<(Micros, Vec<u8>)>,
+    bytes: usize,
 }
 
 struct Open {
@@ -29,11 +41,22 @@ struct Open {
 impl Runs {
     pub fn new(label: Option<String>, knows: Knows, notes: &[&str]) -> Runs {
         let notes = notes.iter().map(|note| note.to_string()).collect();
-        Runs { label, knows, notes, open: None, count: 0 }
+        Runs { label, knows, notes, open: None, begun: None, count: 0 }
     }
 
     pub fn is_open(&self) -> bool {
-        self.open.is_some()
+        self.open.is_some() || self.begun.is_some()
+    }
+
+    /// What the log knows from here on; a run that knew otherwise is over.
+    pub fn knowing(&mut self, reading: &mut Reading<'_>, knows: Knows, notes: &[&str]) {
+        if self.knows != knows {
+            if self.open.is_some() {
+                self.finish(reading);
+            }
+            self.knows = knows;
+            self.notes = notes.iter().map(|note| note.to_string()).collect();
+        }
     }
 
     /// The time of the latest event of the run that is open.
@@ -55,6 +78,13 @@ impl Runs {
 
     /// A line of the server's stderr; before any run it belongs to none and is only counted.
     pub fn stderr(&mut self, reading: &mut Reading<'_>, at: Micros, line: &[u8]) {
+        if let (None, Some(begun)) = (&self.open, &mut self.begun)
+            && begun.bytes + line.len() <= MOST_EARLY_BYTES
+        {
+            begun.bytes += line.len() + 1;
+            begun.stderr.push((at, line.to_vec()));
+            return;
+        }
         let open = self.at(reading, at);
         open.scribe.stderr(at, line, reading.sink);
         open.scribe.stderr(at, b"\n", reading.sink);
@@ -65,18 +95,19 @@ impl Runs {
         if self.open.as_ref().is_some_and(|open| open.initialized || open.ended != [false; 2]) {
             self.finish(reading);
         }
-        if self.open.is_none() {
-            let open = self.at(reading, at);
-            open.scribe.happening(at, None, Happening::Opened { pid: None }, reading.sink);
+        if self.open.is_none() && self.begun.is_none() {
+            self.begun = Some(Begun { at, stderr: Vec::new(), bytes: 0 });
         }
     }
 
     /// One direction ended.
     pub fn ended(&mut self, reading: &mut Reading<'_>, at: Micros, from: Side, by: Party, how: How) {
-        let Some(open) = &mut self.open else { return };
+        if !self.is_open() {
+            return;
+        }
+        let open = self.at(reading, at);
         if !open.ended[from as usize] {
             open.ended[from as usize] = true;
-            open.last_at = at;
             open.scribe.end(from, at, by, how, reading.sink);
         }
     }
@@ -88,6 +119,9 @@ impl Runs {
 
     /// The log, or this run, is over.
     pub fn finish(&mut self, reading: &mut Reading<'_>) {
+        if let Some(at) = self.begun.as_ref().map(|begun| begun.stderr.last().map_or(begun.at, |(at, _)| *at)) {
+            self.at(reading, at);
+        }
         if let Some(mut open) = self.open.take() {
             reading.finish(&mut open.scribe, open.last_at);
         }
@@ -98,9 +132,18 @@ impl Runs {
             self.count += 1;
             let number = (self.count > 1).then(|| format!("#{}", self.count));
             let parts: Vec<&str> = self.label.as_deref().into_iter().chain(number.as_deref()).collect();
-            let mut scribe = reading.session(Some(&parts.join(" ")), self.knows, at);
+            let begun = self.begun.take();
+            let since = begun.as_ref().map_or(at, |begun| begun.at);
+            let mut scribe = reading.session(Some(&parts.join(" ")), self.knows, since);
             for note in &self.notes {
-                reading.note(&mut scribe, at, note.as_str());
+                reading.note(&mut scribe, since, note.as_str());
+            }
+            if let Some(begun) = begun {
+                scribe.happening(since, None, Happening::Opened { pid: None }, reading.sink);
+                for (at, line) in begun.stderr {
+                    scribe.stderr(at, &line, reading.sink);
+                    scribe.stderr(at, b"\n", reading.sink);
+                }
             }
             self.open = Some(Open { scribe, initialized: false, ended: [false; 2], last_at: at });
         }

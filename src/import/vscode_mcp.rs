@@ -4,15 +4,18 @@
 //! the first versions. The log has traffic only where its level is set to trace or debug. Times are local, without a
 //! zone.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::{How, Knows, Micros, Party, Side};
 
+use super::input::HEAD_BYTES;
 use super::json::value_end;
 use super::runs::Runs;
 use super::{Importer, Reading, Sureness, time};
 
 pub struct VscodeMcp;
 
+const NO_MESSAGES: &str =
+    "there are no messages in it: VS Code logs them at level debug or trace only (Developer: Set Log Level...)";
 const NOTE: &str = "VS Code logs local time without a zone: it is told here as if it were UTC";
 
 impl Importer for VscodeMcp {
@@ -43,10 +46,15 @@ impl Importer for VscodeMcp {
     }
 
     fn read(&self, reading: &mut Reading<'_>) -> Result<()> {
+        let head = reading.head();
+        if head.len() < HEAD_BYTES && !String::from_utf8_lossy(&head).lines().any(is_message) {
+            return Err(Error::new(NO_MESSAGES));
+        }
         let mut runs = Runs::new(None, Knows::ALL, &[NOTE]);
         let mut lines = reading.lines();
         let mut last_at = 0;
         let mut others = 0;
+        let mut messages = 0u64;
         while let Some(line) = lines.next_line() {
             let text = String::from_utf8_lossy(line.text);
             let Some((at, said)) = entry(&text) else {
@@ -60,6 +68,7 @@ impl Importer for VscodeMcp {
             };
             last_at = at;
             if let Some((from, payload)) = direction(said) {
+                messages += 1;
                 let end = value_end(payload.as_bytes(), 0).unwrap_or(payload.len());
                 runs.message(reading, from, at, &payload.as_bytes()[..end]);
             } else if let Some(stderr) = said.strip_prefix("[server stderr] ") {
@@ -77,6 +86,9 @@ impl Importer for VscodeMcp {
             let text = format!("{others} lines of the log are no entries of their own");
             runs.happening(reading, last_at, crate::event::Happening::Note { text });
         }
+        if messages == 0 && runs.is_open() {
+            runs.happening(reading, last_at, crate::event::Happening::Note { text: NO_MESSAGES.to_string() });
+        }
         runs.finish(reading);
         Ok(())
     }
@@ -88,6 +100,10 @@ fn entry(line: &str) -> Option<(Micros, &str)> {
     let at = time::from_text(stamp)?;
     let (level, said) = rest.split_once("] ")?;
     matches!(level, "trace" | "debug" | "info" | "warning" | "warn" | "error").then_some((at, said))
+}
+
+fn is_message(line: &str) -> bool {
+    entry(line).is_some_and(|(_, said)| direction(said).is_some())
 }
 
 fn direction(said: &str) -> Option<(Side, &str)> {
@@ -102,4 +118,22 @@ fn direction(said: &str) -> Option<(Side, &str)> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::event::Collected;
+    use crate::import::{Input, Options, read};
+
+    #[test]
+    fn a_log_of_a_level_without_messages_says_which_level_has_them() {
+        let text = "2026-07-24 02:03:14.031 [info] Starting server tasks\n\
+                    2026-07-24 02:03:14.089 [info] Connection state: Running\n\
+                    2026-07-24 02:04:10.000 [info] Connection state: Stopped\n";
+        let mut collected = Collected::default();
+        let input = Input::from_reader("log", Box::new(text.as_bytes()), None).expect("readable");
+        let refused = read(input, &Options::default(), &mut 1, &mut collected).expect_err("no messages");
+        assert!(refused.to_string().contains("level debug or trace"), "{refused}");
+        assert!(collected.sessions.is_empty());
+    }
 }
