@@ -3,7 +3,8 @@
 //! An entry is a head (`[Trace - 12:45:41 AM] Sending request 'initialize - (0)'.`) and, where the trace is verbose,
 //! the payload below it. Messages are put together again from these parts. The clock has seconds and no date; the
 //! durations that stand in the entries (`in 227ms`) place answers more finely within their second. vscode-languageclient
-//! 11 writes `2026-11-18 05:35:20.254 [trace] Sending …` instead, with the date.
+//! 11 writes `2026-11-18 05:35:20.254 [trace] Sending …` instead, with the date; in a log channel, the older form stands behind
+//! such a time.
 
 use std::collections::HashMap;
 
@@ -207,6 +208,7 @@ fn envelope_of(entry: &Pending, payload: Option<&str>) -> Vec<u8> {
 
 /// The beginning of a payload: what stands behind its label.
 fn is_payload(line: &str) -> Option<&str> {
+    let line = dated(line).map_or(line, |(_, rest)| rest);
     for label in ["Params: ", "Result: ", "Error data: "] {
         if let Some(rest) = line.strip_prefix(label) {
             return Some(rest);
@@ -229,15 +231,15 @@ fn complete(payload: &str) -> bool {
 
 /// `[Trace - 12:45:41 AM] Sending request 'initialize - (0)'.`; the clock in whatever the user's language makes of it.
 fn read_head(line: &str) -> Option<Head<'_>> {
-    let (stamp, rest) = match line.strip_prefix("[Trace - ") {
-        Some(line) => {
-            let (stamp, rest) = line.split_once("] ")?;
-            (Stamp::Clock(read_clock(stamp)?), rest)
+    let (at, line) = dated(line).map_or((None, line), |(at, rest)| (Some(at), rest));
+    let (stamp, rest) = match (line.strip_prefix("[Trace - "), at) {
+        (Some(line), at) => {
+            let (clock, rest) = line.split_once("] ")?;
+            let clock = read_clock(clock)?;
+            (at.map_or(Stamp::Clock(clock), Stamp::Dated), rest)
         }
-        None => {
-            let (stamp, rest) = line.split_once(" [trace] ")?;
-            (Stamp::Dated(time::from_text(stamp)?), rest)
-        }
+        (None, Some(at)) => (Stamp::Dated(at), line),
+        (None, None) => return None,
     };
     let (from, rest) = match rest.split_once(' ')? {
         ("Sending", rest) => (Side::Client, rest),
@@ -269,6 +271,13 @@ fn read_head(line: &str) -> Option<Head<'_>> {
     Some(Head { stamp, from, what })
 }
 
+/// The time that a log channel writes before its entries, as `2026-11-18 05:35:20.254 [info] `.
+fn dated(line: &str) -> Option<(Micros, &str)> {
+    let (stamp, rest) = line.split_once(" [")?;
+    let (level, rest) = rest.split_once("] ")?;
+    matches!(level, "trace" | "debug" | "info").then(|| Some((time::from_text(stamp)?, rest)))?
+}
+
 /// `Request failed: request cancelled (-32800).`, without the code where the message goes on below.
 fn failure(tail: &str) -> Option<(&str, Option<i64>)> {
     let (_, rest) = tail.split_once("Request failed: ").or_else(|| tail.split_once("Responding failed: "))?;
@@ -285,6 +294,10 @@ fn read_clock(stamp: &str) -> Option<Micros> {
     if let Some(at) = time::from_text(stamp) {
         return Some(at.rem_euclid(time::DAY));
     }
+    // Danish, Finnish, Indonesian and others write `14.12.11`.
+    let colons = stamp.replace('.', ":");
+    let between_dots = !stamp.contains(':') && stamp.starts_with(|c: char| c.is_ascii_digit());
+    let stamp = if between_dots { colons.as_str() } else { stamp };
     let digits = stamp.find(|c: char| c.is_ascii_digit())?;
     let (mut clock, rest) = time::clock(&stamp.as_bytes()[digits..])?;
     let rest = String::from_utf8_lossy(rest).to_lowercase();
@@ -314,6 +327,7 @@ mod tests {
             ("13:02:03", 13 * 3600 + 123),
             ("下午1:02:03", 13 * 3600 + 123),
             ("2026-11-18 00:00:07.000", 7),
+            ("13.02.03", 13 * 3600 + 123),
         ] {
             assert_eq!(read_clock(stamp), Some(wanted * second), "{stamp}");
         }
@@ -361,6 +375,19 @@ mod tests {
              [Trace - 5:35:19 AM] Received response 'fail - (3)' in 0ms. Request failed: cut off\n",
         );
         assert_eq!(told, [(0, Some(-32603)), (0, Some(0))]);
+    }
+
+    #[test]
+    fn behind_the_time_of_a_log_channel_the_older_form_is_read() {
+        let before = "2026-11-18 05:35:20.254 [info] ";
+        for (payload, clock) in [("", "5:35:20 AM"), (before, "05.35.20")] {
+            let text = format!(
+                "{before}[Trace - {clock}] Sending request 'a - (0)'.\n{payload}Params: {{\n    \"x\": 1\n}}\n\n\n\
+                 2026-11-18 05:35:20.355 [info] [Trace - {clock}] Received response 'a - (0)' in 101ms. Request failed: \
+                 no (-32601).\n{before}something else\n"
+            );
+            assert_eq!(errors(text.leak()), [(355_000, Some(-32601))]);
+        }
     }
 
     #[test]
