@@ -66,8 +66,8 @@ impl Importer for Ndjson {
     }
 
     fn read(&self, reading: &mut Reading<'_>) -> Result<()> {
+        let mut log = Log { untimed: lacks_times(&reading.head()), ..Log::default() };
         let mut cutting = Cutting::start(reading.input())?;
-        let mut log = Log::default();
         while let Some(batch) = cutting.next() {
             for piece in batch.pieces() {
                 match (piece, &mut log.open) {
@@ -95,6 +95,8 @@ struct Log {
     ended: [bool; 2],
     exited: bool,
     last_at: Micros,
+    /// Lines have no `ts`.
+    untimed: bool,
     /// The log keeps the line ends of what it holds, or holds parts of messages.
     has_ends: bool,
 }
@@ -138,7 +140,16 @@ impl Log {
                 let name = (self.runs > 1).then(|| format!("#{}", self.runs));
                 // Only a log that tells of starts can be trusted to tell of ends.
                 let ends = matches!(said, Said::Meta { .. });
-                self.open.insert(reading.session(name.as_deref(), Knows { ends, ..Knows::ALL }, at))
+                let knows = Knows { ends, times: !self.untimed, ..Knows::ALL };
+                let mut scribe = reading.session(name.as_deref(), knows, at);
+                if self.untimed {
+                    reading.note(
+                        &mut scribe,
+                        at,
+                        "lines of this log have no ts: their order is known, their times are not",
+                    );
+                }
+                self.open.insert(scribe)
             }
         };
         reading.tell_troubles(scribe, at);
@@ -178,6 +189,14 @@ impl Log {
             },
         }
     }
+}
+
+/// Whether traffic among the first lines has no time: then those that stand in the log say little.
+fn lacks_times(head: &[u8]) -> bool {
+    let mut plain = Plain::default();
+    let lines = head.split(|byte| *byte == b'\n').filter_map(|line| read_line(line, &mut plain).ok());
+    let mut traffic = lines.filter(|(_, said)| matches!(said, Said::Traffic(_) | Said::Whole(..)));
+    traffic.any(|(at, _)| at.is_none())
 }
 
 /// One JSON object or array and nothing behind it, not even a line end.
@@ -299,6 +318,17 @@ mod tests {
         let names: Vec<&str> = collected.sessions.iter().map(|session| session.name.as_str()).collect();
         assert_eq!(names, ["log", "log #2"]);
         assert_eq!(collected.events.iter().filter(|event| event.message().is_some() && event.session == 2).count(), 1);
+    }
+
+    #[test]
+    fn a_log_without_times_knows_none() {
+        let line =
+            |ts: &str| format!("{{{ts}\"dir\":\"c2s\",\"raw\":\"{{\\\"id\\\":1,\\\"method\\\":\\\"a\\\"}}\\n\"}}\n");
+        for (text, times) in
+            [(line(""), false), (line("\"ts\":1,") + &line("\"ts\":null,"), false), (line("\"ts\":1,"), true)]
+        {
+            assert_eq!(import(text.clone()).sessions[0].knows.times, times, "{text}");
+        }
     }
 
     #[test]
