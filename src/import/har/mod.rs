@@ -3,9 +3,11 @@
 //! Entries stand in the file as their tool likes; they are told here in the order of their times, as far as memory allows.
 //! An event stream that was given up shows as status 200, an empty body and a few milliseconds: when and how it ended is not
 //! in a HAR, so such a carrier is left open and says so, unless the browser names the client's abort. Bodies are
-//! already decoded; one that the HAR does not hold is told as lost.
+//! already decoded; one that the HAR does not hold is told as lost. A HAR in which no response has a body was recorded without
+//! them, whatever sizes it writes: then no answer is missing for any other reason.
 
 mod beside;
+mod bodies;
 mod entry;
 mod streams;
 #[cfg(test)]
@@ -22,6 +24,7 @@ use crate::event::{How, Knows, Micros, Party, Side, Source, base64};
 use super::array::Elements;
 use super::renumbering::{Keys, Renumbering};
 use super::{Importer, Reading, Sureness, time};
+use bodies::Bodies;
 use entry::{Entry, Request, body_of, fields_of, is_stream, missing, session_of, unpacked_fields};
 use streams::{Said, Stream};
 
@@ -33,6 +36,7 @@ const MOST_WAITING_BYTES: usize = 32 * 1024 * 1024;
 const PATH: &[&str] = &["log", "entries"];
 
 const NOT_HELD: &str = "the HAR does not hold this body";
+const NO_BODIES: &str = "response bodies are not in this file: what was answered cannot be told";
 const NO_TIMES: &str = "a HAR has no times inside an event stream: a message is told with the request it answers";
 
 /// One thing of an entry, waiting for its time.
@@ -94,6 +98,7 @@ impl Importer for Har {
                 Ok(entry) => match time::from_text(&entry.started_date_time) {
                     Some(at) => {
                         telling.carriers += 1;
+                        telling.bodies.see(&entry);
                         telling.wait(at, telling.carriers, Act::Request(Box::new(entry)));
                     }
                     None => reading.unread(bytes, format!("entry {}: its time cannot be read", element.number)),
@@ -127,6 +132,7 @@ struct Telling {
     carriers: u64,
     last: Micros,
     late: u64,
+    bodies: Bodies,
 }
 
 impl Telling {
@@ -151,6 +157,7 @@ impl Telling {
             carriers: 0,
             last: i64::MIN,
             late: 0,
+            bodies: Bodies::default(),
         }
     }
 
@@ -284,6 +291,12 @@ impl Telling {
             Some(rest) => Some(rest),
             None => content.and_then(|content| self.body(&content.text, &content.encoding, &content.file)),
         };
+        let asks = || {
+            let data = entry.request.post_data.as_ref();
+            let body = data.and_then(|data| self.body(&data.text, &data.encoding, &data.file));
+            body.is_some_and(|body| matches!(Said::of(&body), Said::Asks(_)))
+        };
+        let answer_left_out = self.bodies.answered == 0 && text.as_ref().is_none_or(Vec::is_empty) && asks();
         let mut sink = Renumbering { reading, keys: &mut self.keys };
         let status = entry.response.as_ref().map_or(0.0, |response| response.status);
         let failure = entry.response.as_ref().and_then(|response| response.failure.as_deref());
@@ -316,7 +329,13 @@ impl Telling {
         // A tool that kept no body of the request kept none of the response either, whatever size it writes.
         let size = content.and_then(|content| content.size).filter(|size| *size >= 1.0);
         let unheld = size.or_else(|| (is_stream && received > 0.0).then_some(0.0)).filter(|_| empty);
-        if let Some(size) = unheld.filter(|_| size.is_some() || missing(&entry.request).is_some()) {
+        let answer_left_out = answer_left_out && !aborted && (200.0..300.0).contains(&status);
+        let session = session_of(&entry.request.headers).or_else(|| session_of(&response.headers));
+        if answer_left_out && self.bodies.is_new(session) {
+            self.http.take(carrier, at, HttpHappening::Note(NO_BODIES), &mut sink);
+        }
+        let unheld = unheld.filter(|_| size.is_some() || missing(&entry.request).is_some());
+        if let Some(size) = unheld.or(answer_left_out.then_some(0.0)) {
             let lost = HttpHappening::Lost { from: Side::Server, bytes: size as u64, why: NOT_HELD };
             self.http.take(carrier, at, lost, &mut sink);
         } else if let Some(text) = text.filter(|text| !text.is_empty()) {
@@ -328,7 +347,7 @@ impl Telling {
             self.wait(at, carrier, Act::Close(Party::Client, How::Reset));
             return;
         }
-        if is_stream && empty && received <= 0.0 {
+        if is_stream && empty && received <= 0.0 && !answer_left_out {
             let text = "the HAR shows an empty event stream; when and how it ended is not on record";
             self.http.take(carrier, at, HttpHappening::Note(text), &mut sink);
             return;
@@ -353,7 +372,14 @@ impl Telling {
             self.http.lost(at, 1, bytes, &why, &mut sink);
         }
         self.http.finish(at, &mut sink);
-        if self.carriers > 0 {
+        let Bodies { asked, answered, left_out, .. } = self.bodies;
+        if left_out > 0 && asked + answered == 0 {
+            let why = format!(
+                "the bodies of {} HTTP exchanges are not in it: it was recorded without content",
+                self.carriers
+            );
+            reading.unread(0, why);
+        } else if self.carriers > 0 {
             let why = format!("none of {} HTTP exchanges has to do with JSON-RPC", self.carriers);
             reading.unread(0, why);
         }
