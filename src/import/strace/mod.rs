@@ -5,6 +5,7 @@
 //! from its beginning, as its bytes may be answered before it returns, a read from its end. Strings cut by `-s` are told
 //! as lost bytes. With `-ttt` times are exact; with `-t`, `-tt` or `-r` they have no date; without, there are none.
 
+mod descriptors;
 mod line;
 mod speakers;
 #[cfg(test)]
@@ -12,12 +13,14 @@ mod tests;
 pub(super) mod threads;
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use crate::error::Result;
 use crate::event::scribe::Scribe;
 use crate::event::{Happening, How, Knows, Micros, Party, Side};
 
 use super::{Importer, Reading, Sureness, time};
+use descriptors::{carries, descriptor, is_socket};
 use line::{Line, Stamp, begun, call_name, is_talk, outcome, signal_number, split};
 use speakers::{Heard, Speakers};
 
@@ -51,7 +54,8 @@ impl Importer for Strace {
 
     fn read(&self, reading: &mut Reading<'_>) -> Result<()> {
         let one_sided = silent_side(&String::from_utf8_lossy(&reading.head()));
-        let mut state = State { one_sided, ..State::default() };
+        let of_one_thread = threads::is_named_so(Path::new(reading.file()));
+        let mut state = State { one_sided, of_one_thread, ..State::default() };
         let mut lines = reading.lines();
         while let Some(line) = lines.next_line() {
             let text = String::from_utf8_lossy(line.text);
@@ -108,6 +112,10 @@ struct State {
     heard: [bool; 2],
     /// Who says nothing as far as the first lines show, in a trace of one thread.
     one_sided: Option<Side>,
+    /// The file has the name that `-ff` gives to what one thread of several did.
+    of_one_thread: bool,
+    /// Texts that `-s` cut.
+    cuts: u64,
     threads: HashMap<u64, ()>,
     numbered_threads: bool,
     speakers: Speakers,
@@ -190,7 +198,7 @@ impl State {
         let name = call_name(text).filter(|name| matches!(*name, "write" | "send" | "sendto"))?;
         let arguments = &text[name.len() + 1..];
         let (descriptor, target) = descriptor(arguments)?;
-        let from = carries(descriptor, false)?;
+        let from = carries(descriptor, false, is_socket(name, target.as_deref()))?;
         let (text, count) = begun(arguments)?;
         self.moved(reading, Moved { from, thread, target, text, count, number }, at);
         Some(count)
@@ -226,7 +234,7 @@ impl State {
             _ => return,
         };
         let Some((descriptor, target)) = descriptor(arguments) else { return };
-        let Some(from) = carries(descriptor, reads) else { return };
+        let Some(from) = carries(descriptor, reads, is_socket(name, target.as_deref())) else { return };
         let Some(call) = outcome(arguments) else {
             reading.unread_line(number, text.len() as u64, "a call whose text or result cannot be read");
             return;
@@ -270,6 +278,7 @@ impl State {
             self.end_of_unknown = false;
         }
         self.heard[from as usize] = true;
+        self.cuts += u64::from(missing > 0);
         let scribe = self.scribe(reading, at);
         scribe.bytes(from, at, &early, reading.sink);
         scribe.bytes(from, at, shown, reading.sink);
@@ -301,6 +310,9 @@ impl State {
             if let Some(silent) = self.one_sided {
                 tell_silent(reading, &mut scribe, at, silent);
             }
+            if self.is_a_part() {
+                tell_part(reading, &mut scribe, at);
+            }
             self.scribe = Some(scribe);
         }
         let scribe = self.scribe.as_mut().expect("opened above");
@@ -331,6 +343,11 @@ impl State {
         self.scribe(reading, at).happening(at, None, exited, reading.sink);
     }
 
+    /// Whether it shows what one thread of several did.
+    fn is_a_part(&self) -> bool {
+        self.of_one_thread && !self.numbered_threads
+    }
+
     fn finish(mut self, reading: &mut Reading<'_>) {
         if let Some(read) = self.waiting.take() {
             self.moved(reading, read, self.last);
@@ -344,7 +361,13 @@ impl State {
         if !self.numbered_threads && self.heard[0] != self.heard[1] {
             let silent = if self.heard[Side::Client as usize] { Side::Server } else { Side::Client };
             tell_silent(reading, &mut scribe, self.last, silent);
-            let text = "strace -ff writes a file for each thread; their folder is read as one trace";
+            reading.note(&mut scribe, self.last, OF_ONE_THREAD);
+        } else if self.is_a_part() {
+            tell_part(reading, &mut scribe, self.last);
+            reading.note(&mut scribe, self.last, OF_ONE_THREAD);
+        }
+        if self.cuts > 0 {
+            let text = format!("{} texts were cut by strace: -s 1000000 keeps them whole", self.cuts);
             reading.note(&mut scribe, self.last, text);
         }
         if self.noted_untimed {
@@ -352,6 +375,14 @@ impl State {
         }
         reading.finish(&mut scribe, self.last);
     }
+}
+
+const OF_ONE_THREAD: &str = "strace -ff writes a file for each thread; their folder is read as one trace";
+
+/// What other threads read and wrote is elsewhere: neither who asked nor who answered can be told.
+fn tell_part(reading: &mut Reading<'_>, scribe: &mut Scribe, at: Micros) {
+    let why = "what other threads read and wrote is not in this file".to_string();
+    scribe.happening(at, None, Happening::Lost { from: None, events: 0, bytes: 0, why }, reading.sink);
 }
 
 /// Nobody can be said not to have answered in a trace of one thread that does not write.
@@ -379,26 +410,3 @@ fn silent_side(head: &str) -> Option<Side> {
 }
 
 const UNTIMED: &str = "when a read ended is taken from the next line of the trace; strace -T writes it";
-
-/// The descriptor a call begins with, and what `-y` says it leads to.
-fn descriptor(arguments: &str) -> Option<(u32, Option<String>)> {
-    let digits = arguments.find(|c: char| !c.is_ascii_digit()).unwrap_or(arguments.len());
-    let descriptor = arguments[..digits].parse().ok()?;
-    let target = arguments[digits..].strip_prefix('<').and_then(|rest| {
-        // A socket of `-yy` has an arrow inside.
-        let end = rest.find(">, ").or_else(|| rest.find('>'))?;
-        Some(rest[..end].to_string())
-    });
-    Some((descriptor, target))
-}
-
-/// Who sends what moves through this descriptor, if it is one of the three.
-fn carries(descriptor: u32, reads: bool) -> Option<Option<Side>> {
-    match (descriptor, reads) {
-        (0, true) => Some(Some(Side::Client)),
-        (1, false) => Some(Some(Side::Server)),
-        (2, false) => Some(None),
-        // A socket on descriptor 0 or 1 carries both ways.
-        _ => None,
-    }
-}

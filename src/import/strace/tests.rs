@@ -8,9 +8,13 @@ const PING: &str = r#"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n"#;
 const PONG: &str = r#"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n"#;
 
 fn import(text: &str) -> Collected {
+    import_as("trace", text)
+}
+
+fn import_as(name: &str, text: &str) -> Collected {
     let mut collected = Collected::default();
     let bytes = text.as_bytes().to_vec();
-    let input = Input::from_reader("trace", Box::new(std::io::Cursor::new(bytes)), None).expect("readable");
+    let input = Input::from_reader(name, Box::new(std::io::Cursor::new(bytes)), None).expect("readable");
     assert_eq!(read(input, &Options::default(), &mut 1, &mut collected).expect("a trace"), "strace");
     collected
 }
@@ -81,4 +85,44 @@ fn children_and_the_client_are_no_part_of_it() {
     assert!(!collected.events.iter().any(|event| matches!(event.what, What::Fault { .. })));
     assert!(!collected.events.iter().any(|event| matches!(event.what, What::Happening(Happening::Closed { .. }))));
     assert!(notes(&collected).contains("what 2 other processes"), "{}", notes(&collected));
+}
+
+#[test]
+fn a_socket_carries_both_ways() {
+    for (ask, answer) in [
+        (
+            format!("recvfrom(0, \"{PING}\", 8192, 0, NULL, NULL) = 41"),
+            format!("sendto(0, \"{PONG}\", 37, 0, NULL, 0) = 37"),
+        ),
+        (format!("read(1<socket:[7]>, \"{PING}\", 8192) = 41"), format!("write(1<socket:[7]>, \"{PONG}\", 37) = 37")),
+        (
+            format!("read(0<UNIX-STREAM:[7->8]>, \"{PING}\", 9) = 41"),
+            format!("write(0<UNIX-STREAM:[7->8]>, \"{PONG}\", 37) = 37"),
+        ),
+    ] {
+        let collected =
+            import(&format!("7 1794978000.000001 {ask} <0.000001>\n7 1794978000.000005 {answer} <0.000001>\n"));
+        let kinds: Vec<(Side, Kind)> = told(&collected).into_iter().map(|(from, kind, _)| (from, kind)).collect();
+        assert_eq!(kinds, [(Side::Client, Kind::Request), (Side::Server, Kind::Result)], "{ask}");
+    }
+    let terminal = import(&format!("7 read(0, \"{PING}\", 99) = 41\n7 write(0, \"{PONG}\", 37) = 37\n"));
+    assert_eq!(told(&terminal).len(), 1, "who writes to its own input is no server");
+}
+
+#[test]
+fn one_file_of_several_threads_is_a_part() {
+    let text =
+        format!("1794978000.000001 read(0, \"{PING}\", 99) = 41\n1794978000.000002 write(1, \"{PONG}\", 37) = 37\n");
+    let lost = |name: &str| {
+        let events = import_as(name, &text).events;
+        events.iter().filter(|event| matches!(event.what, What::Happening(Happening::Lost { from: None, .. }))).count()
+    };
+    assert_eq!((lost("traces/tr.7096"), lost("traces/tr.txt")), (2, 0));
+}
+
+#[test]
+fn that_texts_were_cut_is_noted_with_the_way_out() {
+    let cut = r#"7 1794978000.000001 read(0, "{\"jsonrpc\":\"2.0\",\"id\":1,\"met"..., 8192) = 41 <0.000001>"#;
+    let noted = notes(&import(&format!("{cut}\n{cut}\n")));
+    assert!(noted.contains("2 texts were cut by strace: -s 1000000"), "{noted}");
 }

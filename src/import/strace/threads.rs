@@ -18,13 +18,17 @@ use crate::import::time;
 /// Files open at one time: below what systems allow a process.
 const MOST_FILES: usize = 500;
 
-/// Puts `NAME.*` in the place of each group of files that `strace -ff` wrote.
+/// Whether a file is named as `strace -ff` names that of one thread.
+pub(super) fn is_named_so(file: &Path) -> bool {
+    thread_of(file).is_some()
+}
+
+/// Puts `NAME.*` in the place of each group of files that `strace -ff` wrote; in a folder, also one alone is all there is.
 pub(crate) fn gather(files: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut gathered: Vec<PathBuf> = Vec::new();
     for file in &files {
         let group = thread_of(file).map(|(stem, _)| stem);
-        let of_group = |other: &&PathBuf| thread_of(other).map(|(stem, _)| stem) == group;
-        let together = group.is_some() && files.iter().filter(of_group).count() > 1 && is_of_one_thread(file);
+        let together = group.is_some() && is_of_one_thread(file);
         let place = match group.filter(|_| together) {
             Some(stem) => all_of(&stem),
             None => file.clone(),
@@ -59,6 +63,10 @@ pub(crate) fn open(path: &Path) -> Result<Option<Box<dyn Read + Send>>> {
     if merged.threads.is_empty() {
         return Err(Error::new(format!("{}: there is no such file", doing())));
     }
+    if merged.threads.len() > 1 && merged.threads.iter().all(|thread| thread.due == Some(Micros::MIN)) {
+        let why = "files of several threads cannot be put in order without times: strace -ff needs -ttt";
+        return Err(Error::new(format!("{}: {why}", doing())));
+    }
     Ok(Some(Box::new(merged)))
 }
 
@@ -76,7 +84,7 @@ fn thread_of(file: &Path) -> Option<(PathBuf, u64)> {
     Some((file.with_file_name(stem), thread.parse().ok().filter(|_| digits)?))
 }
 
-/// Whether its first line is one of strace with a time and no thread: logs that rotate have the same names.
+/// Whether its first line is one of strace without a thread: logs that rotate have the same names.
 fn is_of_one_thread(file: &Path) -> bool {
     let mut first = Vec::new();
     let Ok(file) = File::open(file) else { return false };
@@ -84,7 +92,7 @@ fn is_of_one_thread(file: &Path) -> bool {
         return false;
     }
     let text = String::from_utf8_lossy(&first);
-    split(text.trim_end()).is_some_and(|line| line.thread == 0 && time_of(line.at).is_some())
+    split(text.trim_end()).is_some_and(|line| line.thread == 0)
 }
 
 fn time_of(stamp: Option<Stamp>) -> Option<Micros> {
@@ -234,11 +242,14 @@ mod tests {
             "1794978000.000001 read(0, \"{\\\"id\\\":2,\\\"method\\\":0}\", 9) = 19\n1794978000.000009 close(1) = 0\n",
         );
         file("u.2", "1794978000.000004 write(1, \"{\\\"id\\\":2,\\\"result\\\":0}\", 19) = 19\n");
+        file("v.1", "read(0, \"{}\", 9) = 2\n");
+        file("v.2", "write(1, \"{}\", 9) = 2\n");
+        file("w.1", "read(0, \"{}\", 9) = 2\n");
         file("app.log.1", "hello\n");
         file("app.log.2", "hello\n");
         let files = crate::import::files_of(&folder).expect("files");
         let names: Vec<_> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
-        assert_eq!(names, ["app.log.1", "app.log.2", "t.*", "u.*"]);
+        assert_eq!(names, ["app.log.1", "app.log.2", "t.*", "u.*", "v.*", "w.*"]);
         let mut text = String::new();
         open(&files[2]).expect("readable").expect("a group").read_to_string(&mut text).expect("text");
         assert_eq!(
@@ -253,6 +264,11 @@ mod tests {
         open(&files[3]).expect("readable").expect("a group").read_to_string(&mut text).expect("text");
         let order: Vec<&str> = text.lines().map(|line| &line[..1]).collect();
         assert_eq!(order, ["1", "2", "1"], "no answer stands before its request");
+        let refused = open(&files[4]).err().expect("no times").to_string();
+        assert!(refused.contains("strace -ff needs -ttt"), "{refused}");
+        let mut text = String::new();
+        open(&files[5]).expect("readable").expect("a group").read_to_string(&mut text).expect("text");
+        assert_eq!(text, "1 read(0, \"{}\", 9) = 2\n", "one alone needs no order");
         assert!(open(Path::new("none.*")).is_err() && open(Path::new("none")).expect("fine").is_none());
         let _ = fs::remove_dir_all(&folder);
     }
