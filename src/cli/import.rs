@@ -55,6 +55,9 @@ impl Import {
             jobs.push(Job { path: client.clone(), server: Some(server.clone()), of_folder: false });
         }
         for argument in &self.files {
+            if let Some(line) = import::passed_over(argument) {
+                eprintln!("rpctap: {}", safe(&line));
+            }
             for path in import::files_of(argument)? {
                 jobs.push(Job { of_folder: path != *argument, path, server: None });
             }

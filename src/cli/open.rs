@@ -104,6 +104,7 @@ pub fn read(
             continue;
         }
         let files = import::files_of(path)?;
+        left_out.extend(import::passed_over(path));
         let from_folder = files.len() > 1 || files.first() != Some(path);
         let mut read = 0;
         let mut first_trouble = None;

@@ -4,7 +4,7 @@
 //! compressed file that breaks off is read as far as it goes, and the break is told by [`Input::broken`]. This file
 //! refuses to know formats; that a trace may lie in many files is known to [`threads`].
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -322,28 +322,6 @@ pub fn print_of(path: &Path) -> Result<String> {
             Err(cause) => return Err(cause).doing(doing()),
         }
     }
-}
-
-/// The files an argument stands for: itself, or, for a folder, all files in it by name (hidden ones left out). Files of one
-/// trace are one.
-pub fn files_of(argument: &Path) -> Result<Vec<PathBuf>> {
-    if argument == Path::new("-") || !argument.is_dir() {
-        return Ok(vec![argument.to_path_buf()]);
-    }
-    let doing = || format!("reading the folder {}", argument.display());
-    let mut files = Vec::new();
-    for entry in fs::read_dir(argument).doing(doing())? {
-        let path = entry.doing(doing())?.path();
-        let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        if !hidden && path.is_file() {
-            files.push(path);
-        }
-    }
-    if files.is_empty() {
-        return Err(Error::new(format!("{}: there are no files in it", doing())));
-    }
-    files.sort();
-    Ok(threads::gather(files))
 }
 
 #[cfg(test)]

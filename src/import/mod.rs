@@ -15,6 +15,7 @@ pub mod bare;
 mod claude;
 pub mod devtools;
 mod event_lines;
+mod folder;
 mod har;
 mod inspector;
 mod json;
@@ -37,7 +38,8 @@ mod time;
 mod tshark;
 mod vscode_mcp;
 
-pub use input::{Input, files_of};
+pub use folder::{files_of, passed_over};
+pub use input::Input;
 pub use reading::{Options, Reading};
 
 use crate::error::{Error, Result};

@@ -116,6 +116,19 @@ fn a_folder_is_all_the_files_in_it() {
     for name in ["strace.txt", "vscode-mcp.log", "README.md"] {
         fs::copy(sample(name), logs.join(name)).expect("copied");
     }
+    fs::create_dir(logs.join("older")).expect("a folder");
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("nowhere", logs.join("gone")).expect("a link");
+    for command in
+        [&["import", text(&logs), "--store", text(&store)][..], &["analyze", text(&logs), "--fail-on", "never"]]
+    {
+        let done = rpctap(command, b"");
+        let told = [done.stdout, done.stderr].concat();
+        let told = String::from_utf8_lossy(&told);
+        assert!(told.contains("passed over older (a folder)"), "{command:?}: {told}");
+        assert!(!cfg!(unix) || told.contains("gone (a link to nothing)"), "{command:?}: {told}");
+    }
+    fs::remove_file(&store).expect("a store");
     let done = rpctap(&["import", text(&logs), "--store", text(&store)], b"");
     let stderr = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{stderr}");
