@@ -149,7 +149,7 @@ impl<B> Link<B> {
         }
     }
 
-    /// Nobody looks at a kept connection: what came meanwhile, its end above all, is heard now.
+    /// Hears what came since somebody last looked at the connection: its end above all.
     fn is_alive(&mut self) -> bool {
         if let Driven::Along(along) = &mut self.driven {
             along.look();
@@ -194,12 +194,13 @@ impl<B> Lease<B> {
 
     /// Keeps the connection for another request. Only for exchanges that ended in order, both bodies whole.
     pub fn give_back(mut self) {
+        let alive = self.link.as_mut().is_some_and(Link::is_alive);
         // The last of an upload that was answered early may still be on its way, and must not wait for another request.
         if self.link.as_ref().is_some_and(|link| !link.sender.is_ready()) {
             self.drive_apart();
         }
         if let Some(link) = self.link.take()
-            && !link.sender.is_closed()
+            && alive
         {
             self.kept.all().push(Idle { link, since: Instant::now() });
         }
