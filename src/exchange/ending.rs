@@ -9,7 +9,8 @@ use crate::rpc::Id;
 
 use super::fact::{Cause, Exchange, Fact, Mark, MovedOn, Sign};
 use super::fold::Fold;
-use super::pending::{Left, Open};
+use super::hash::Map;
+use super::pending::{Left, Open, Slot};
 use super::{Cancel, CancelEnd, CancelTarget, Outcome, StreamEnd, TokenEnd};
 
 /// A next request sooner than this is rather a second call beside the first than a second try.
@@ -33,6 +34,28 @@ impl End {
             End::ByClient(mark) | End::ByServer(mark) => Some(mark),
         }
     }
+}
+
+/// How many facts are told before they are heard.
+const FACTS_AT_A_TIME: usize = 1024;
+
+/// How far a session that is being judged has been told.
+pub struct Finish {
+    pub as_of: Micros,
+    end: End,
+    habits: [Habit; 2],
+    /// The server's own open requests, oldest first.
+    roots: Vec<(u64, Id)>,
+    /// Oldest first.
+    open: std::vec::IntoIter<(u64, Slot, Side)>,
+    /// The HTTP exchanges that are still open, and what became of the requests on them.
+    carried: Map<u64, Carried>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Carried {
+    unanswered: u64,
+    outlives_a_cancel: bool,
 }
 
 /// What one side does about requests that are not answered.
@@ -62,42 +85,53 @@ impl Fold {
         gap >= SHORTEST_PATIENCE.max(self.round_trips.median().unwrap_or(0) * 2)
     }
 
-    /// Tells what became of everything that is open, as of a moment not before the last event.
-    pub fn finish(&mut self, as_of: Option<Micros>, facts: &mut Vec<Fact>) -> Micros {
+    /// Begins to tell what became of everything that is open, as of a moment not before the last event.
+    pub fn finish(&mut self, as_of: Option<Micros>, facts: &mut Vec<Fact>) -> Finish {
         let as_of = as_of.unwrap_or(self.now.at).max(self.now.at);
         self.give_up_on_early(Micros::MAX, facts);
         self.give_up_redirected(0, facts);
         let end = self.end();
         self.session_over(as_of, facts);
         let habits = [self.habit(Side::Client, end), self.habit(Side::Server, end)];
-        let roots: Vec<(u64, Id)> = {
-            let mut roots: Vec<(u64, Id)> = self.pending[Side::Server as usize]
-                .iter()
-                .filter(|open| open.cancel.is_none())
-                .map(|open| (open.seq, open.id.clone()))
-                .collect();
-            roots.sort_unstable();
-            roots
-        };
-        let mut all: Vec<(u64, Side, u32)> = Vec::new();
+        let mut roots: Vec<(u64, Id)> = self.pending[Side::Server as usize]
+            .iter()
+            .filter(|open| open.cancel.is_none())
+            .map(|open| (open.seq, open.id.clone()))
+            .collect();
+        roots.sort_unstable();
+        let mut open: Vec<(u64, Slot, Side)> = Vec::with_capacity(self.open_requests());
         for side in [Side::Client, Side::Server] {
-            let pending = &self.pending[side as usize];
-            all.extend(
-                pending.all().into_iter().filter_map(|slot| pending.get(slot).map(|open| (open.seq, side, slot))),
-            );
+            open.extend(self.pending[side as usize].all().map(|(seq, slot)| (seq, slot, side)));
         }
-        all.sort_unstable_by_key(|(seq, ..)| *seq);
-        let still_carried: Vec<u64> = self.carriers.keys().copied().collect();
-        for (_, side, slot) in all {
-            if let Some(open) = self.pending[side as usize].remove(slot) {
-                self.settle_open(open, as_of, end, habits[side as usize], &roots, facts);
+        open.sort_unstable_by_key(|(seq, ..)| *seq);
+        self.series.reached(as_of);
+        let carried = self.carriers.keys().map(|carrier| (*carrier, Carried::default())).collect();
+        Finish { as_of, end, habits, roots, open: open.into_iter(), carried }
+    }
+
+    /// Tells some more of it; says whether there is still more. What is open may be a million requests: their facts
+    /// are heard as they come, and never stand beside each other.
+    pub fn finish_some(&mut self, finish: &mut Finish, facts: &mut Vec<Fact>) -> bool {
+        for _ in 0..FACTS_AT_A_TIME {
+            let Some((_, slot, side)) = finish.open.next() else { break };
+            let Some(open) = self.pending[side as usize].remove(slot) else { continue };
+            let settled = self.settle_open(open, finish, finish.habits[side as usize], facts);
+            if let Some(carried) = settled.carrier.and_then(|carrier| finish.carried.get_mut(&carrier)) {
+                carried.unanswered += u64::from(settled.outcome.never_closed());
+                carried.outlives_a_cancel |= settled.outcome == Outcome::CancelledSilent
+                    && settled.waited > self.race_window()
+                    && !settled.doubtful;
             }
+            facts.push(Fact::Exchange(settled));
         }
+        if finish.open.len() > 0 {
+            return true;
+        }
+        let Finish { as_of, end, .. } = *finish;
         self.works_over(as_of, end, facts);
         self.tasks_over(end.mark().map_or(as_of, |mark| mark.at), end != End::No, facts);
-        self.streams_over(&still_carried, as_of, end, facts);
-        self.series.reached(as_of);
-        as_of
+        self.streams_over(std::mem::take(&mut finish.carried), as_of, end, facts);
+        false
     }
 
     fn habit(&self, side: Side, end: End) -> Habit {
@@ -205,15 +239,8 @@ impl Fold {
         (early && answered_later && gap >= least).then_some(MovedOn { seq: next.seq, after: gap, sign: Sign::WentOn })
     }
 
-    fn settle_open(
-        &mut self,
-        open: Open,
-        as_of: Micros,
-        end: End,
-        habit: Habit,
-        roots: &[(u64, Id)],
-        facts: &mut Vec<Fact>,
-    ) {
+    fn settle_open(&mut self, open: Open, finish: &Finish, habit: Habit, facts: &mut Vec<Fact>) -> Exchange {
+        let Finish { as_of, end, ref roots, .. } = *finish;
         let dialect = self.dialect_of(&open);
         let peer = open.asker.other();
         let doubtful = self.gap[peer as usize].is_some_and(|gap| gap > open.seq);
@@ -252,10 +279,10 @@ impl Fold {
         if let Some(at) = exchange.closed_at
             && exchange.cancel.is_none()
         {
-            self.series.closed(Fold::track(open.asker), open.at, at);
+            self.series.ended(Fold::track(open.asker), open.at, at);
         }
         self.names.rows[open.row as usize].outcomes.add(exchange.outcome);
-        facts.push(Fact::Exchange(exchange));
+        exchange
     }
 
     fn settle_cancelled(&self, exchange: &mut Exchange, end: End, facts: &mut Vec<Fact>) {
@@ -374,7 +401,7 @@ impl Fold {
         if open.asker == Side::Client {
             // A request of the server's own, sent while it worked on this one and never answered; or one before it,
             // after which the server answered nothing any more.
-            let inner = roots.iter().find(|(seq, _)| *seq > open.seq);
+            let inner = roots.get(roots.partition_point(|(seq, _)| *seq <= open.seq));
             let before = roots.first().filter(|(seq, _)| {
                 *seq < open.seq && self.last_response[peer as usize].is_none_or(|last| last.seq < *seq)
             });
@@ -412,30 +439,14 @@ impl Fold {
         }
     }
 
-    fn streams_over(&mut self, still_open: &[u64], as_of: Micros, end: End, facts: &mut Vec<Fact>) {
-        let mut numbers = still_open.to_vec();
-        numbers.sort_unstable();
-        for number in numbers {
+    fn streams_over(&mut self, carried: Map<u64, Carried>, as_of: Micros, end: End, facts: &mut Vec<Fact>) {
+        let mut numbers: Vec<(u64, Carried)> = carried.into_iter().collect();
+        numbers.sort_unstable_by_key(|(number, _)| *number);
+        for (number, Carried { unanswered, outlives_a_cancel }) in numbers {
             let Some(carrier) = self.carriers.remove(&number) else { continue };
-            let cancelled_and_open = facts.iter().any(|fact| match fact {
-                Fact::Exchange(exchange) => {
-                    exchange.carrier == Some(number)
-                        && exchange.outcome == Outcome::CancelledSilent
-                        && exchange.waited > self.race_window()
-                        && !exchange.doubtful
-                }
-                _ => false,
-            });
             let drained = end.mark().is_some_and(|mark| as_of - mark.at > self.limits.drain_ms as Micros * 1000);
-            let unanswered = facts
-                .iter()
-                .filter(|fact| {
-                    matches!(fact, Fact::Exchange(exchange)
-                        if exchange.carrier == Some(number) && exchange.outcome.never_closed())
-                })
-                .count() as u64;
             let end =
-                if cancelled_and_open || (drained && self.knows.ends) { StreamEnd::LeftOpen } else { StreamEnd::Open };
+                if outlives_a_cancel || (drained && self.knows.ends) { StreamEnd::LeftOpen } else { StreamEnd::Open };
             self.stream_over(number, &carrier, end, None, unanswered, facts);
         }
     }

@@ -1,7 +1,8 @@
 //! A histogram of durations whose memory does not grow: percentiles within 3 percent.
 //!
 //! Buckets grow by powers of two, each cut into 32: the place of a value is its highest five bits and how many
-//! lie below. Nothing is allocated until the first value.
+//! lie below. Nothing is allocated until the first value, and then only from the lowest bucket to the highest: most
+//! durations of one method lie close together, and there are many methods.
 
 use crate::event::Micros;
 
@@ -11,6 +12,8 @@ const BUCKETS: usize = (STEPS as usize) * 33;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Latency {
+    /// The bucket that `buckets` begins with.
+    lowest: usize,
     buckets: Vec<u64>,
     count: u64,
     sum: u128,
@@ -41,13 +44,24 @@ impl Latency {
     pub fn add(&mut self, duration: Micros) {
         let micros = u64::try_from(duration).unwrap_or(0);
         let bucket = bucket_of(micros);
-        if self.buckets.len() <= bucket {
-            self.buckets.resize(bucket + 1, 0);
-        }
-        self.buckets[bucket] += 1;
+        self.reach(bucket, bucket);
+        self.buckets[bucket - self.lowest] += 1;
         self.count += 1;
         self.sum += u128::from(micros);
         self.max = self.max.max(micros);
+    }
+
+    /// Makes room from one bucket to another.
+    fn reach(&mut self, first: usize, last: usize) {
+        if self.buckets.is_empty() {
+            self.lowest = first;
+        }
+        if first < self.lowest {
+            self.buckets.splice(0..0, std::iter::repeat_n(0, self.lowest - first));
+            self.lowest = first;
+        }
+        let length = (last + 1 - self.lowest).max(self.buckets.len());
+        self.buckets.resize(length, 0);
     }
 
     pub fn count(&self) -> u64 {
@@ -72,7 +86,7 @@ impl Latency {
         for (bucket, count) in self.buckets.iter().enumerate() {
             seen += count;
             if seen >= rank {
-                return Some(top_of(bucket).min(self.max) as Micros);
+                return Some(top_of(self.lowest + bucket).min(self.max) as Micros);
             }
         }
         Some(self.max as Micros)
@@ -83,11 +97,11 @@ impl Latency {
     }
 
     pub fn merge(&mut self, other: &Latency) {
-        if self.buckets.len() < other.buckets.len() {
-            self.buckets.resize(other.buckets.len(), 0);
+        if other.count > 0 {
+            self.reach(other.lowest, other.lowest + other.buckets.len() - 1);
         }
-        for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
-            *mine += theirs;
+        for (place, theirs) in other.buckets.iter().enumerate() {
+            self.buckets[other.lowest + place - self.lowest] += theirs;
         }
         self.count += other.count;
         self.sum += other.sum;
@@ -113,6 +127,20 @@ mod tests {
         assert_eq!(latency.max(), Some(100_000));
         assert_eq!(latency.mean(), Some(50_000));
         assert_eq!(Latency::default().median(), None);
+    }
+
+    #[test]
+    fn only_what_lies_between_the_fastest_and_the_slowest_takes_room() {
+        let mut near = Latency::default();
+        for micros in [900_000, 1_000_000, 800_000] {
+            near.add(micros);
+        }
+        assert!(near.buckets.len() < 20, "{}", near.buckets.len());
+        let mut far = Latency::default();
+        far.add(3);
+        far.merge(&near);
+        near.merge(&Latency::default());
+        assert_eq!((far.count(), far.percentile(1.0), far.median()), (4, Some(3), near.percentile(30.0)));
     }
 
     #[test]

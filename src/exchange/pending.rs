@@ -1,5 +1,7 @@
 //! The requests of one side that are open, and the ways to find one: by id, by what it asks, by its token.
 
+use std::collections::BTreeSet;
+
 use crate::event::{Micros, Party, Side};
 use crate::protocol::{Dialect, Role};
 use crate::rpc::Id;
@@ -43,8 +45,9 @@ pub struct Open {
     /// The task a request about one names.
     pub task: Option<Box<str>>,
     pub acknowledged: bool,
-    /// The next older one that is open under the same id.
+    /// The next older and newer ones that are open under the same id.
     older: Option<Slot>,
+    newer: Option<Slot>,
 }
 
 /// The end of the HTTP exchange of a request that was open.
@@ -78,7 +81,7 @@ pub struct Pending {
     by_question: Map<(u32, u64), Slot>,
     pub by_token: Map<Box<str>, ActiveToken>,
     /// Integers beyond 2^53, which some peers cannot hold.
-    huge: Vec<Slot>,
+    huge: BTreeSet<Slot>,
     /// The latest request of this side, if it is still open.
     pub latest: Option<(Slot, u64)>,
     open: usize,
@@ -118,6 +121,7 @@ impl Open {
             task: None,
             acknowledged: false,
             older: None,
+            newer: None,
         }
     }
 }
@@ -133,9 +137,12 @@ impl Pending {
             (self.slots.len() - 1) as Slot
         });
         if is_huge(&open.id) {
-            self.huge.push(slot);
+            self.huge.insert(slot);
         }
         open.older = self.by_id.insert(open.id.clone(), slot);
+        if let Some(older) = open.older.and_then(|older| self.get_mut(older)) {
+            older.newer = Some(slot);
+        }
         let seq = open.seq;
         if let Some(earlier) = self.by_question.insert((open.method, open.print), slot)
             && let Some(earlier) = self.slots[earlier as usize].as_mut()
@@ -224,34 +231,28 @@ impl Pending {
         let open = self.slots.get_mut(slot as usize)?.take()?;
         self.free.push(slot);
         self.open -= 1;
-        match self.by_id.get(&open.id).copied() {
-            Some(newest) if newest == slot => match open.older {
-                Some(older) => {
-                    self.by_id.insert(open.id.clone(), older);
-                }
-                None => {
-                    self.by_id.remove(&open.id);
-                }
-            },
-            Some(mut newer) => {
-                // Unhook it from the middle of its row.
-                while let Some(next) = self.get(newer).and_then(|open| open.older) {
-                    if next == slot {
-                        if let Some(newer) = self.get_mut(newer) {
-                            newer.older = open.older;
-                        }
-                        break;
-                    }
-                    newer = next;
+        // Whoever sends everything under one id must not make us walk the whole row for each.
+        match (open.newer, open.older) {
+            (Some(newer), older) => {
+                if let Some(newer) = self.get_mut(newer) {
+                    newer.older = older;
                 }
             }
-            None => {}
+            (None, Some(older)) => {
+                self.by_id.insert(open.id.clone(), older);
+            }
+            (None, None) => {
+                self.by_id.remove(&open.id);
+            }
+        }
+        if let Some(older) = open.older.and_then(|older| self.get_mut(older)) {
+            older.newer = open.newer;
         }
         if self.by_question.get(&(open.method, open.print)) == Some(&slot) {
             self.by_question.remove(&(open.method, open.print));
         }
         if is_huge(&open.id) {
-            self.huge.retain(|known| *known != slot);
+            self.huge.remove(&slot);
         }
         for token in open.tokens.iter().flatten() {
             if self.by_token.get(token).is_some_and(|active| active.seq == open.seq) {
@@ -261,16 +262,9 @@ impl Pending {
         Some(open)
     }
 
-    /// Everything that is open, oldest first.
-    pub fn all(&self) -> Vec<Slot> {
-        let mut all: Vec<(u64, Slot)> = self
-            .slots
-            .iter()
-            .enumerate()
-            .filter_map(|(slot, open)| open.as_ref().map(|open| (open.seq, slot as Slot)))
-            .collect();
-        all.sort_unstable();
-        all.into_iter().map(|(_, slot)| slot).collect()
+    /// Everything that is open, with the number of its event.
+    pub fn all(&self) -> impl Iterator<Item = (u64, Slot)> {
+        self.slots.iter().enumerate().filter_map(|(slot, open)| open.as_ref().map(|open| (open.seq, slot as Slot)))
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Open> {
@@ -302,6 +296,30 @@ mod tests {
         pending.remove(third);
         assert_eq!(pending.find(&Id::Int(1), None), None);
         assert_eq!(pending.len(), 0);
+    }
+
+    #[test]
+    fn a_row_of_one_id_stays_whole_wherever_one_is_taken_out() {
+        let mut pending = Pending::default();
+        let slots: Vec<Slot> = (0..5).map(|seq| pending.insert(open(1, seq, Some(seq)))).collect();
+        for (taken, left) in [(2, vec![0, 1, 3, 4]), (0, vec![1, 3, 4]), (4, vec![1, 3]), (1, vec![3])] {
+            pending.remove(slots[taken]);
+            for seq in &left {
+                assert_eq!(pending.find(&Id::Int(1), Some(*seq)), Some(slots[*seq as usize]), "{taken} taken");
+            }
+            assert_eq!(pending.find(&Id::Int(1), None), Some(slots[left[0] as usize]), "{taken} taken");
+        }
+    }
+
+    #[test]
+    fn many_under_one_id_are_closed_in_the_time_of_many_under_their_own() {
+        let mut pending = Pending::default();
+        let slots: Vec<Slot> = (0..200_000).map(|seq| pending.insert(open(1, seq, None))).collect();
+        // Walking the row for each would take minutes.
+        for slot in slots {
+            assert!(pending.remove(slot).is_some());
+        }
+        assert_eq!((pending.len(), pending.newest(&Id::Int(1))), (0, None));
     }
 
     #[test]

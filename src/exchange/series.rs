@@ -134,6 +134,24 @@ impl Series {
         self.take_unclosed(track, opened_at);
     }
 
+    /// Looking back, something was closed at a moment that may be long past: with the session, say.
+    pub fn ended(&mut self, track: Track, opened_at: Micros, at: Micros) {
+        self.reached(at);
+        let (track_at, index) = (track as usize, self.offset(at) >> self.shift);
+        self.open[track_at] = self.open[track_at].saturating_sub(1);
+        self.at_index(index);
+        for bucket in self.buckets.iter_mut().rev().take_while(|bucket| bucket.index >= index) {
+            let level = &mut bucket.levels[track_at];
+            level.last = level.last.saturating_sub(1);
+            if bucket.index > index {
+                (level.low, level.high) = (level.low.saturating_sub(1), level.high.saturating_sub(1));
+            }
+            level.low = level.low.min(level.last);
+        }
+        self.latencies.add(at.saturating_sub(opened_at));
+        self.take_unclosed(track, opened_at);
+    }
+
     /// Something leaked. It may be told long after it was opened, in any order.
     pub fn leaked(&mut self, leak: Leak<'_>) {
         self.reached(leak.opened_at);

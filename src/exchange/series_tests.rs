@@ -111,3 +111,21 @@ fn the_slowest_usual_latency_leaves_out_one_in_a_thousand() {
     }
     assert!((1_000..1_200).contains(&series.slowest_usual_micros()), "{}", series.slowest_usual_micros());
 }
+
+#[test]
+fn what_ended_long_ago_is_not_open_since() {
+    let mut series = Series::default();
+    series.opened(Track::ClientRequests, 0);
+    series.opened(Track::ClientRequests, 10);
+    series.opened(Track::ServerRequests, 400);
+    series.reached(500);
+    series.ended(Track::ClientRequests, 0, 100);
+    series.ended(Track::ClientRequests, 10, 100);
+    let open: Vec<(i64, u64)> = series
+        .points(View::Opened)
+        .iter()
+        .map(|point| (point.at, point.open[Track::ClientRequests as usize].last))
+        .collect();
+    assert_eq!(open.iter().map(|(_, open)| *open).collect::<Vec<_>>(), [1, 2, 0, 0, 0], "{open:?}");
+    assert_eq!(series.points(View::Opened).last().map(|point| point.unclosed), Some([0, 1, 0]));
+}

@@ -276,10 +276,15 @@ impl Analyzer {
     /// Like [`Analyzer::finish`], and shows each fact about what was still open.
     pub fn finish_telling(mut self, as_of: Option<Micros>, mut settled: impl FnMut(&Fact)) -> Judged {
         let mut facts = std::mem::take(&mut self.facts);
-        let as_of = self.fold.finish(as_of.or(self.last_at), &mut facts);
-        for fact in facts.drain(..) {
-            self.hear(&fact);
-            settled(&fact);
+        let mut finish = self.fold.finish(as_of.or(self.last_at), &mut facts);
+        let as_of = finish.as_of;
+        let mut more = true;
+        while more {
+            more = self.fold.finish_some(&mut finish, &mut facts);
+            for fact in facts.drain(..) {
+                self.hear(&fact);
+                settled(&fact);
+            }
         }
         self.notes();
         let knows = self.session.knows;
