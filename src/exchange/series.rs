@@ -37,6 +37,8 @@ struct Bucket {
     asked: u64,
     /// Opened here, not closed so far and not (yet) told as leaked.
     unclosed: [u64; 3],
+    /// Opened here, and nothing can be said of its staying open.
+    excused: u64,
     leaked: [u64; 8],
     certain: [u64; 8],
 }
@@ -70,6 +72,8 @@ pub struct Point {
     pub leaked: [u64; 8],
     /// Opened so far and never closed, as far as the events go; leaks not among them. By [`Track`].
     pub unclosed: [u64; 3],
+    /// Among the open requests at the beginning of the bucket, those whose staying open says nothing.
+    pub excused: u64,
 }
 
 impl Point {
@@ -88,6 +92,8 @@ impl Point {
     }
 }
 
+type Carriers = BTreeMap<(String, Option<String>), u64>;
+
 #[derive(Debug, Clone, Default)]
 pub struct Series {
     origin: Option<Micros>,
@@ -99,7 +105,10 @@ pub struct Series {
     open: [u64; 3],
     asked: u64,
     latencies: Latency,
-    carriers: BTreeMap<(String, Option<String>), u64>,
+    /// What is open for less than this is no sign of anything.
+    patience: u64,
+    carriers: Carriers,
+    hanging: Carriers,
     gauges: Vec<(String, Vec<Reading>)>,
 }
 
@@ -163,12 +172,28 @@ impl Series {
         // Certainty may come only with a deadline after the last event; the series ends with the session.
         let certain = self.offset(leak.certain_at).min(self.length) >> self.shift;
         self.at_index(certain).certain[leak.kind as usize] += 1;
-        self.carried(leak.method, leak.tool);
+        carried(&mut self.carriers, leak.method, leak.tool);
     }
 
     /// Something is open at the end without being called a leak: names who would carry the growth if it is one.
     pub fn hanging(&mut self, method: &str, tool: Option<&str>) {
-        self.carried(method, tool);
+        carried(&mut self.hanging, method, tool);
+    }
+
+    /// A request stays open, and that says nothing: a gap may hold its answer, or it may stay open as long as it likes.
+    pub fn excused(&mut self, track: Track, opened_at: Micros) {
+        self.take_unclosed(track, opened_at);
+        let index = self.offset(opened_at) >> self.shift;
+        self.at_index(index).excused += 1;
+    }
+
+    /// From what age on an open request may be missed at all.
+    pub fn ripens_after(&mut self, micros: u64) {
+        self.patience = micros;
+    }
+
+    pub fn patience_micros(&self) -> u64 {
+        self.patience
     }
 
     /// A gauge was read: a number of the server's own, or a measure of its process.
@@ -246,13 +271,14 @@ impl Series {
         self.latencies.percentile(99.9).map_or(0, |micros| micros as u64)
     }
 
-    /// Whom the leaks belong to, most first.
-    pub fn carriers(&self) -> Vec<Carrier> {
-        let mut carriers: Vec<Carrier> = self
-            .carriers
-            .iter()
-            .map(|((method, tool), leaked)| Carrier { method: method.clone(), tool: tool.clone(), leaked: *leaked })
-            .collect();
+    /// Whom the leaks belong to, most first; with what merely hangs, if that is asked for too.
+    pub fn carriers(&self, with_hanging: bool) -> Vec<Carrier> {
+        let mut all = self.carriers.clone();
+        for (carrier, count) in self.hanging.iter().filter(|_| with_hanging) {
+            *all.entry(carrier.clone()).or_default() += count;
+        }
+        let mut carriers: Vec<Carrier> =
+            all.into_iter().map(|((method, tool), leaked)| Carrier { method, tool, leaked }).collect();
         carriers.sort_by_key(|carrier| std::cmp::Reverse(carrier.leaked));
         carriers
     }
@@ -262,6 +288,7 @@ impl Series {
         let mut points = Vec::with_capacity(self.buckets.len() + 1);
         let mut leaked = [0; 8];
         let mut unclosed = [0; 3];
+        let mut excused = 0;
         for bucket in &self.buckets {
             let here = match view {
                 View::Opened => &bucket.leaked,
@@ -275,11 +302,12 @@ impl Series {
             }
             let after = ((bucket.index + 1) << self.shift).min(self.length);
             let at = self.starts_at().saturating_add(after as i64);
-            points.push(Point { at, open: bucket.levels, asked: bucket.asked, leaked, unclosed });
+            points.push(Point { at, open: bucket.levels, asked: bucket.asked, leaked, unclosed, excused });
+            excused += bucket.excused;
         }
         if let Some(last) = points.last().filter(|last| last.at < self.ends_at()) {
             let open = last.open.map(|level| Level { low: level.last, high: level.last, last: level.last });
-            points.push(Point { at: self.ends_at(), open, asked: 0, leaked, unclosed });
+            points.push(Point { at: self.ends_at(), open, asked: 0, leaked, unclosed, excused });
         }
         points
     }
@@ -355,16 +383,6 @@ impl Series {
         *count = count.saturating_sub(1);
     }
 
-    fn carried(&mut self, method: &str, tool: Option<&str>) {
-        let key = (method.to_string(), tool.map(str::to_string));
-        let key = if self.carriers.len() < MOST_CARRIERS || self.carriers.contains_key(&key) {
-            key
-        } else {
-            (OTHER_CARRIERS.to_string(), None)
-        };
-        *self.carriers.entry(key).or_default() += 1;
-    }
-
     fn widen(&mut self) {
         self.shift += 1;
         let mut merged: Vec<Bucket> = Vec::with_capacity(self.buckets.len() / 2 + 1);
@@ -394,6 +412,16 @@ impl Series {
     }
 }
 
+fn carried(carriers: &mut Carriers, method: &str, tool: Option<&str>) {
+    let key = (method.to_string(), tool.map(str::to_string));
+    let key = if carriers.len() < MOST_CARRIERS || carriers.contains_key(&key) {
+        key
+    } else {
+        (OTHER_CARRIERS.to_string(), None)
+    };
+    *carriers.entry(key).or_default() += 1;
+}
+
 impl Bucket {
     /// Takes in the bucket that follows.
     fn join(&mut self, next: &Bucket) {
@@ -403,6 +431,7 @@ impl Bucket {
             level.last = after.last;
         }
         self.asked += next.asked;
+        self.excused += next.excused;
         let add = |sums: &mut [u64], more: &[u64]| sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
         add(&mut self.unclosed, &next.unclosed);
         add(&mut self.leaked, &next.leaked);

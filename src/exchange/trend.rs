@@ -3,10 +3,11 @@
 //! Comes in: a series. Goes out: a [`Trend`]: growing, bounded, none, or too short to say; how fast, since when,
 //! carried by which methods; and a [`Forecast`] for a pool of a given size.
 //!
-//! Judged is the *floor*: at each moment, what leaked by verdict plus what was opened by then and never closed
-//! although far slower than anything that was closed. Bursts are not in it, since they close. Its monotonic
-//! trend is tested with Mann-Kendall (ties corrected), its slope is Theil-Sen's. Where nothing leaked, the lowest
-//! number of open requests in each window is judged the same way, against the traffic: a backlog grows too.
+//! Judged is the *floor*: at each moment, what leaked by verdict. Where that does not grow, what was opened by then
+//! and never closed is added, if it is past its deadline and far slower than anything that was closed: that proves
+//! no leak, and is another [`Basis`]. Bursts are in neither, since they close. The floor's monotonic trend is tested
+//! with Mann-Kendall (ties corrected), its slope is Theil-Sen's. Where nothing leaked, the lowest number of open
+//! requests in each window is judged the same way, against the traffic: a backlog grows too.
 
 use crate::event::Micros;
 
@@ -18,12 +19,14 @@ pub use super::statistics::{mann_kendall, theil_sen};
 const WINDOWS: usize = 24;
 /// Below this many, chance alone makes any pattern.
 const LEAST_RISE: u64 = 5;
-/// Requests without which even "none" is too much to say.
+/// Requests without which even "none" is too much to say, and "growing" all the more.
 const LEAST_REQUESTS: u64 = 20;
 /// How sure the test must be: one clean series in a hundred may be called growing, at most.
 const SURE: f64 = 0.01;
 /// A request counts as never closing when it is open this many times longer than the slowest usual one.
 const TIMES_THE_SLOWEST: u64 = 2;
+/// A slope over less than this is no rate: it would be multiplied by thousands to be told by the hour.
+const SHORTEST_SPAN: Micros = 1_000_000;
 /// A backlog must be this much above where it came from, to stand out from the ebb and flow of load.
 const BACKLOG_RISE: f64 = 10.0;
 
@@ -50,8 +53,10 @@ impl Growth {
 /// What the trend is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Basis {
-    /// What leaked or never closed.
+    /// What leaked by verdict.
     Leaked,
+    /// That, and what is open past its deadline: nothing proves that it leaks.
+    Hanging,
     /// Open requests: they are answered, but ever later.
     Backlog,
 }
@@ -60,6 +65,7 @@ impl Basis {
     pub fn name(self) -> &'static str {
         match self {
             Basis::Leaked => "leaked",
+            Basis::Hanging => "hanging",
             Basis::Backlog => "backlog",
         }
     }
@@ -83,6 +89,20 @@ pub struct Trend {
     pub windows: usize,
     /// Most first.
     pub carriers: Vec<Carrier>,
+}
+
+impl Trend {
+    /// The slope in a unit no longer than what was watched (an hourly rate out of a few seconds is a forecast), and its
+    /// name: `second`, `minute` or `hour`.
+    pub fn pace(&self) -> Option<(f64, &'static str)> {
+        let per_hour = self.per_hour?;
+        let span = self.until?.saturating_sub(self.since?);
+        Some(match span {
+            _ if per_hour >= 3600.0 || span < 60_000_000 => (per_hour / 3600.0, "second"),
+            _ if per_hour >= 600.0 || span < 3_600_000_000 => (per_hour / 60.0, "minute"),
+            _ => (per_hour, "hour"),
+        })
+    }
 }
 
 /// When a pool of connections or workers runs out.
@@ -110,8 +130,9 @@ struct Floor {
 }
 
 impl Floor {
-    fn of(series: &Series, points: &[Point]) -> Floor {
-        let patience = series.slowest_usual_micros().saturating_mul(TIMES_THE_SLOWEST);
+    fn of(series: &Series, points: &[Point], basis: Basis) -> Floor {
+        let slowest = series.slowest_usual_micros().saturating_mul(TIMES_THE_SLOWEST);
+        let patience = slowest.max(series.patience_micros());
         let ripe_until = series.ends_at().saturating_sub(i64::try_from(patience).unwrap_or(i64::MAX));
         let mut floor = Floor {
             at: Vec::new(),
@@ -122,7 +143,7 @@ impl Floor {
         };
         let (mut unclosed, mut asked) = (0, 0);
         for point in points {
-            if point.at <= ripe_until {
+            if point.at <= ripe_until && basis != Basis::Leaked {
                 unclosed = point.unclosed.iter().sum();
             }
             asked += point.asked;
@@ -199,9 +220,22 @@ impl Floor {
 /// Judges a series. `timed` is false when its session knows no times.
 pub fn judge(series: &Series, timed: bool) -> Trend {
     let points = series.points(View::Opened);
+    let proven = judge_floor(series, &points, timed, Basis::Leaked);
+    if proven.growth == Growth::Growing {
+        return proven;
+    }
+    let hanging = judge_floor(series, &points, timed, Basis::Hanging);
+    match proven.rise {
+        _ if hanging.growth == Growth::Growing => hanging,
+        0 => judge_backlog(series, &points, timed, proven),
+        _ => proven,
+    }
+}
+
+fn judge_floor(series: &Series, points: &[Point], timed: bool, basis: Basis) -> Trend {
     let mut trend = Trend {
         growth: Growth::None,
-        basis: Basis::Leaked,
+        basis,
         rise: 0,
         since: None,
         until: None,
@@ -211,12 +245,12 @@ pub fn judge(series: &Series, timed: bool) -> Trend {
         windows: 0,
         carriers: Vec::new(),
     };
-    let floor = Floor::of(series, &points);
+    let floor = Floor::of(series, points, basis);
     trend.rise = floor.rise();
     if trend.rise == 0 {
-        return judge_backlog(series, &points, timed, trend);
+        return trend;
     }
-    trend.carriers = series.carriers();
+    trend.carriers = series.carriers(basis == Basis::Hanging);
     trend.until = floor.last_rise();
     let since = floor.departure();
     trend.since = Some(since);
@@ -239,7 +273,8 @@ pub fn judge(series: &Series, timed: bool) -> Trend {
     let lasting = is_lasting(floor.held_at(before), &floor.held_at_each(&floor.moments(since, 4)))
         || is_lasting(floor.held_at(before), &floor.held_by_requests(before, 4));
     let asked_since = series.asked().saturating_sub(trend.until.map_or(0, |at| floor.asked_at(at)));
-    trend.growth = if trend.rise >= LEAST_RISE && lasting && trend.chance < SURE && recent_rise >= LEAST_RISE {
+    let enough = trend.rise >= LEAST_RISE && recent_rise >= LEAST_RISE && series.asked() >= LEAST_REQUESTS;
+    trend.growth = if enough && lasting && trend.chance < SURE {
         Growth::Growing
     } else if asked_since >= LEAST_REQUESTS.max(series.asked() / 2) {
         Growth::Bounded
@@ -264,12 +299,17 @@ fn is_lasting(before: u64, ends: &[u64]) -> bool {
 fn slopes(trend: &mut Trend, floor: &Floor, since: Micros, timed: bool) {
     let moments = floor.moments(since, WINDOWS);
     let heights: Vec<f64> = moments.iter().map(|at| floor.held_at(*at) as f64).collect();
-    if timed {
+    if timed && floor.to.saturating_sub(since) >= SHORTEST_SPAN {
         let hours: Vec<f64> = moments.iter().map(|at| (at - floor.from) as f64 / 3.6e9).collect();
-        trend.per_hour = theil_sen(&hours, &heights);
+        trend.per_hour = theil_sen(&hours, &heights).filter(is_rise);
     }
     let hundreds: Vec<f64> = moments.iter().map(|at| floor.asked_at(*at) as f64 / 100.0).collect();
-    trend.per_hundred_requests = theil_sen(&hundreds, &heights);
+    trend.per_hundred_requests = theil_sen(&hundreds, &heights).filter(is_rise);
+}
+
+/// Half of the windows may lie between two rises: a median slope of nothing tells nothing of what grows.
+fn is_rise(slope: &f64) -> bool {
+    *slope > 0.0
 }
 
 /// Nothing leaked. Do the answers come ever later?
@@ -279,6 +319,11 @@ fn judge_backlog(series: &Series, points: &[Point], timed: bool, mut trend: Tren
         return trend;
     }
     let length = series.ends_at() - series.starts_at();
+    // What is too young to be missed is no backlog, and a recording too short to tell has none.
+    if u64::try_from(length).unwrap_or(0) < series.patience_micros() {
+        trend.growth = Growth::TooShort;
+        return trend;
+    }
     let window = |at: Micros| {
         let place = i128::from(at - series.starts_at()) * WINDOWS as i128 / i128::from(length.max(1));
         (place as usize).min(WINDOWS - 1)
@@ -293,10 +338,10 @@ fn judge_backlog(series: &Series, points: &[Point], timed: bool, mut trend: Tren
         for quiet in low.iter_mut().take(place).skip(last + 1) {
             *quiet = Some(level);
         }
-        let here = point.open[0].low + point.open[1].low;
+        let here = (point.open[0].low + point.open[1].low).saturating_sub(point.excused);
         low[place] = Some(low[place].map_or(here, |known| known.min(here)));
         asked[place] += point.asked;
-        level = point.open_requests();
+        level = point.open_requests().saturating_sub(point.excused);
         last = place;
     }
     let floor: Vec<f64> = low.iter().map(|low| low.unwrap_or(0) as f64).collect();
@@ -313,11 +358,11 @@ fn judge_backlog(series: &Series, points: &[Point], timed: bool, mut trend: Tren
         trend.growth = Growth::Growing;
         trend.basis = Basis::Backlog;
         trend.rise = floor[WINDOWS - 1] as u64;
-        trend.carriers = series.carriers();
+        trend.carriers = series.carriers(true);
         let first = floor.iter().position(|low| *low > 0.0).unwrap_or(0);
         trend.since = Some(series.starts_at() + (length as i128 * first as i128 / WINDOWS as i128) as i64);
         trend.until = Some(series.ends_at());
-        trend.per_hour = timed.then(|| theil_sen(&moments, &floor)).flatten();
+        trend.per_hour = timed.then(|| theil_sen(&moments, &floor)).flatten().filter(is_rise);
         let mut so_far = 0.0;
         let hundreds: Vec<f64> = rate
             .iter()
@@ -326,7 +371,7 @@ fn judge_backlog(series: &Series, points: &[Point], timed: bool, mut trend: Tren
                 so_far
             })
             .collect();
-        trend.per_hundred_requests = theil_sen(&hundreds, &floor);
+        trend.per_hundred_requests = theil_sen(&hundreds, &floor).filter(is_rise);
     }
     trend
 }
@@ -334,9 +379,10 @@ fn judge_backlog(series: &Series, points: &[Point], timed: bool, mut trend: Tren
 /// When the leaks use up a pool of `size`.
 pub fn forecast(series: &Series, trend: &Trend, size: u64) -> Forecast {
     let points = series.points(View::Opened);
-    let floor = Floor::of(series, &points);
+    let floor = Floor::of(series, &points, Basis::Hanging);
+    // What hangs takes its place in a pool, proven or not.
     let held: Vec<u64> = match trend.basis {
-        Basis::Leaked => floor.held.clone(),
+        Basis::Leaked | Basis::Hanging => floor.held.clone(),
         Basis::Backlog => points.iter().map(|point| point.open[0].low + point.open[1].low).collect(),
     };
     if let Some(place) = held.iter().position(|held| *held >= size.max(1)) {
@@ -369,7 +415,7 @@ pub fn correlation(series: &Series, gauge: &str) -> Option<f64> {
         return None;
     }
     let points = series.points(View::Opened);
-    let mut floor = Floor::of(series, &points);
+    let mut floor = Floor::of(series, &points, Basis::Hanging);
     if floor.rise() == 0 {
         floor.held = points.iter().map(Point::open_requests).collect();
     }
@@ -378,9 +424,9 @@ pub fn correlation(series: &Series, gauge: &str) -> Option<f64> {
     pearson(&held, &values)
 }
 
-/// The floor as a curve: what leaked or never closed, at each moment.
+/// The floor as a curve: what leaked or is open past its deadline, at each moment.
 pub fn floor(series: &Series) -> Vec<(Micros, u64)> {
-    let floor = Floor::of(series, &series.points(View::Opened));
+    let floor = Floor::of(series, &series.points(View::Opened), Basis::Hanging);
     floor.at.into_iter().zip(floor.held).collect()
 }
 

@@ -222,6 +222,52 @@ fn few_are_too_few() {
     assert_eq!(judge(&leaks_at(&[119 * MINUTE; 50], 12_000, 120 * MINUTE), true).growth, Growth::TooShort);
 }
 
+/// Requests at an even pace, of which one in four is never answered.
+fn left_open(asked: i64, gap: i64) -> Series {
+    let mut series = Series::default();
+    for n in 0..asked {
+        series.opened(Track::ClientRequests, n * gap);
+        if n % 4 != 0 {
+            series.closed(Track::ClientRequests, n * gap, n * gap + 1_000);
+        }
+    }
+    series
+}
+
+#[test]
+fn what_is_only_open_is_hanging_once_it_can_be_missed() {
+    let mut series = left_open(400, 1_000_000);
+    series.ripens_after(30_000_000);
+    let trend = judge(&series, true);
+    assert_eq!((trend.growth, trend.basis), (Growth::Growing, Basis::Hanging));
+    // None of it is past its deadline; or nobody can know.
+    series.ripens_after(u64::MAX);
+    assert_ne!(judge(&series, true).growth, Growth::Growing);
+    // Its silence says nothing: not that it leaks, nor that a backlog grows.
+    series.ripens_after(30_000_000);
+    for n in (0..400).step_by(4) {
+        series.excused(Track::ClientRequests, n * 1_000_000);
+    }
+    assert_eq!(judge(&series, true).growth, Growth::None);
+}
+
+#[test]
+fn a_pace_is_told_by_what_was_watched() {
+    let over = |length: i64| {
+        let series = leaks_at(&(0..60).map(|n| n * length / 60).collect::<Vec<_>>(), 600, length);
+        let trend = judge(&series, true);
+        assert_eq!(trend.growth, Growth::Growing, "{length}");
+        trend.pace().map(|(slope, unit)| (slope.round(), unit))
+    };
+    assert_eq!(over(300_000), None);
+    assert_eq!(over(10_000_000), Some((6.0, "second")));
+    assert_eq!(over(20 * MINUTE), Some((3.0, "minute")));
+    assert_eq!(over(6 * 60 * MINUTE), Some((10.0, "hour")));
+    // Six leaks of six requests in two seconds are six leaks, and no course.
+    let few = leaks_at(&[0, 300_000, 600_000, 900_000, 1_200_000, 1_500_000], 6, 2_000_000);
+    assert_eq!(judge(&few, true).growth, Growth::TooShort);
+}
+
 #[test]
 fn a_backlog_that_grows_under_even_traffic_is_growing() {
     let mut series = Series::default();

@@ -8,7 +8,7 @@ use crate::exchange::{
     Cancel, CancelEnd, CancelPolicy, CancelTarget, Exchange, Fact, Fold, Leak, LeakKind, Limits, Outcome, Outcomes,
     Track, fold::End, trend,
 };
-use crate::protocol::{Dialect, Owes, Strength, software};
+use crate::protocol::{Dialect, Owes, Role, Strength, software};
 use crate::rpc::{Kind, Mark};
 
 use super::rules::growing_leak;
@@ -237,11 +237,18 @@ impl Analyzer {
         self.fold.series.leaked(leak);
     }
 
-    /// What is open at the end without being called a leak: it may carry a growth all the same.
+    /// What is open at the end without being called a leak: it may carry a growth all the same, unless its silence
+    /// says nothing.
     fn hanging(&mut self, fact: &Fact) {
-        if let Fact::Exchange(exchange) = fact
-            && matches!(exchange.outcome, Outcome::Overdue | Outcome::InFlight | Outcome::Abandoned | Outcome::Orphaned)
-        {
+        let Fact::Exchange(exchange) = fact else { return };
+        let open = exchange.closed_at.is_none() && exchange.answer.is_none() && exchange.cancel.is_none();
+        let may_wait = exchange.role.may_stay_open() || exchange.role == Role::Discover;
+        if open && (exchange.doubtful || may_wait) {
+            self.fold.series.excused(Track::requests_of(exchange.asked_by), exchange.opened_at);
+        } else if matches!(
+            exchange.outcome,
+            Outcome::Overdue | Outcome::InFlight | Outcome::Abandoned | Outcome::Orphaned
+        ) {
             self.fold.series.hanging(&exchange.method, exchange.tool.as_deref());
         }
     }
@@ -288,6 +295,9 @@ impl Analyzer {
         }
         self.notes();
         let knows = self.session.knows;
+        // Without times nothing is ever past its deadline.
+        let deadline = self.options.limits.deadline_ms.saturating_mul(1000);
+        self.fold.series.ripens_after(if knows.times { deadline } else { u64::MAX });
         let trend = trend::judge(&self.fold.series, knows.times);
         let dialect = self.fold.spoken.dialect;
         let mut findings = std::mem::take(&mut self.docket).close();

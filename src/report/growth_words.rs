@@ -15,7 +15,7 @@ pub fn sentence(judged: &Judged) -> String {
     match (trend.growth, trend.basis) {
         (Growth::Growing, basis) => {
             let what = match basis {
-                Basis::Leaked if judged.series.leaked_in_all() == 0 => "what is left hanging",
+                Basis::Hanging => "what is left hanging",
                 Basis::Leaked => "leaked work",
                 Basis::Backlog => "the backlog of open requests",
             };
@@ -37,13 +37,9 @@ pub fn sentence(judged: &Judged) -> String {
 /// `, 31,000 an hour, 92.6 per 100 requests`.
 fn speed(judged: &Judged) -> String {
     let mut speed = String::new();
-    if let Some(per_hour) = judged.trend.per_hour {
-        speed += &match per_hour {
-            // An hourly rate out of a few seconds is true and helps nobody.
-            fast if fast >= 3600.0 => format!(", {} a second", words::rough(fast / 3600.0)),
-            fast if fast >= 600.0 => format!(", {} a minute", words::rough(fast / 60.0)),
-            slow => format!(", {} an hour", words::rough(slow)),
-        };
+    if let Some((slope, unit)) = judged.trend.pace() {
+        let article = if unit == "hour" { "an" } else { "a" };
+        speed += &format!(", {} {article} {unit}", words::rough(slope));
     }
     if let Some(per_hundred) = judged.trend.per_hundred_requests {
         speed += &format!(", {} per 100 requests", words::rough(per_hundred));
@@ -92,11 +88,11 @@ pub fn pool(judged: &Judged, size: u64, forecast: &Forecast) -> String {
     }
 }
 
-/// What became of the HTTP sessions that one server opened: `5 ended, 1 in use, 44 never ended; growing, 300 an hour`.
+/// What became of the HTTP sessions that one server opened: `5 ended, 1 in use, 44 never ended; growing, 300 per hour`.
 pub fn http_sessions(kept: &Kept) -> String {
     let growing = kept.trend.growth == Growth::Growing;
-    let grows = match kept.trend.per_hour.filter(|_| growing) {
-        Some(per_hour) => format!("; growing, {} an hour", words::rough(per_hour)),
+    let grows = match kept.trend.pace().filter(|_| growing) {
+        Some((slope, unit)) => format!("; growing, {} per {unit}", words::rough(slope)),
         None if growing => "; growing".to_string(),
         None => String::new(),
     };

@@ -171,7 +171,10 @@ impl Page {
         let leaked = told.leaked();
         let judged = &told.judged;
         let growing = judged.trend.growth == Growth::Growing;
-        let bad = (leaked > 0 || growing).then_some(Severity::Leak);
+        let bad = match leaked {
+            0 => growing.then_some(Severity::Suspect),
+            _ => Some(Severity::Leak),
+        };
         let said = match (leaked, judged.trend.growth) {
             (0, Growth::None | Growth::TooShort) => "nothing leaked that the wire shows".to_string(),
             (0, _) => format!("nothing proven leaked, yet {}", growth_words::sentence(judged)),
