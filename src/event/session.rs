@@ -39,7 +39,7 @@ pub struct Knows {
     pub times: bool,
     /// Who sent a message is recorded, not guessed.
     pub direction: bool,
-    /// Ids are on record.
+    /// Ids are on record, and whose they are: an answer names its request.
     pub ids: bool,
     /// Params, results and errors are on record, so that cancels and tokens can be read.
     pub payload: bool,

@@ -370,7 +370,11 @@ impl Analyzer {
         let unknown = [
             (times, "This recording has no times: nothing in it can be overdue, raced or slow."),
             (direction, "This recording does not say who sent a message: directions are guessed."),
-            (ids, "This recording has no ids: requests and answers are paired by guess."),
+            (
+                ids,
+                "This recording does not say which answer belongs to which request (it has no ids, or mixes those of \
+                 several servers): they are paired by guess.",
+            ),
             (payload, "This recording has no params or results: cancels, tokens and tasks cannot be read from it."),
             (
                 ends,

@@ -10,7 +10,7 @@ use crate::exchange::{Fact, Latency, Outcome, Slip, SlipKind};
 use crate::protocol::Dialect;
 use crate::rpc::Name;
 
-use super::{Blame, Charge, Figure, Finding, Ground, MOST_EVENTS, MOST_SUBJECTS, RULES, Rule, Severity};
+use super::{Blame, Charge, Figure, Finding, Ground, MOST_EVENTS, MOST_SUBJECTS, RULES, Rule, Severity, softening};
 
 /// Methods and tools come from the wire and can be without number: past this many groups they share one.
 const MOST_GROUPS: usize = 2_000;
@@ -65,6 +65,7 @@ impl Docket {
         let mut gravest = None;
         for rule in RULES {
             if let Some(charge) = (rule.judge)(fact, ground) {
+                let charge = softening::soften(charge, fact, ground);
                 gravest = gravest.max(Some(charge.severity));
                 self.enter(rule, fact, charge);
             }

@@ -11,6 +11,7 @@ pub mod docket;
 pub mod judged;
 pub mod rules;
 pub mod sessions;
+mod softening;
 
 pub use analyzer::{Analyzer, Options};
 pub use docket::Docket;

@@ -9,7 +9,7 @@ use crate::finding::{Blame, Charge, Figure, Finding, Ground, Rule, Severity};
 pub const RULE: Rule = Rule {
     name: "abandoned-request",
     title: "a request the asker gave up without saying so",
-    severities: "leak in MCP, and elsewhere past the deadline; suspect before it, and where the client only went on",
+    severities: "leak in MCP, and elsewhere past the deadline; suspect before it, where the client only went on, and in a recording without times",
     explanation: r#"The asker visibly moved on: it sent the same call again under a new id, or gave up one request after another after the same time, and never sent a cancel. The request was never answered.
 
 MCP 2025-03-26 and later: a sender that times out should send `notifications/cancelled` (lifecycle, timeouts; 2026-07-28: patterns/cancellation, and over HTTP it closes the stream). 2024-11-05 asks only for timeouts. The receiver cannot know that nobody waits any more: each such call leaves its task, and whatever that holds, behind.
@@ -24,6 +24,9 @@ fn judge(fact: &Fact, ground: &Ground) -> Option<Charge> {
     let moved = exchange.moved_on?;
     let over = exchange.end.is_some();
     let (severity, fault) = if exchange.doubtful {
+        (Severity::Suspect, Blame::Undetermined)
+    } else if !ground.knows.times {
+        // Asked again after a wait and asked twice at once look the same.
         (Severity::Suspect, Blame::Undetermined)
     } else if moved.sign == Sign::WentOn {
         // That a client which waits for each answer went on is a sign, not a proof.
@@ -96,6 +99,8 @@ mod tests {
         let (judged, _) = crate::finding::judge_talk(&talk, &crate::finding::Options::default());
         let told = judged.findings.iter().find(|finding| finding.rule.name == "abandoned-request").expect("found");
         assert!(!told.sentence().contains("give up after"), "{}", told.sentence());
+        // Three at once look the same.
+        assert_eq!(told.severity, crate::finding::Severity::Suspect);
     }
 
     #[test]

@@ -133,6 +133,32 @@ mod tests {
     use crate::import::{Input, Options, read};
 
     #[test]
+    fn a_log_whose_beginning_is_gone_pairs_by_guess() {
+        let mut text = String::new();
+        for (way, table) in [
+            ("send", "id = 2, method = \"textDocument/hover\""),
+            ("send", "id = 2, method = \"textDocument/hover\""),
+            ("receive", "id = 2, result = { a = 1 }"),
+            ("receive", "id = 2, result = { b = 1 }"),
+            ("send", "id = 1, method = \"initialize\""),
+            ("receive", "id = 1, result = { c = 1 }"),
+        ] {
+            text += &format!("[DEBUG][2026-11-18 05:45:54] .../rpc.lua:347\t\"rpc.{way}\"\t{{ {table} }}\n");
+        }
+        let known = |text: &str| -> Vec<bool> {
+            let mut collected = Collected::default();
+            let text = std::io::Cursor::new(text.to_string());
+            let input = Input::from_reader("lsp.log", Box::new(text), None).expect("readable");
+            read(input, &Options::default(), &mut 1, &mut collected).expect("a log");
+            collected.sessions.iter().map(|session| session.knows.ids).collect()
+        };
+        // A server that is begun is another one than those before.
+        assert_eq!(known(&text), [false, false]);
+        let begun = text.lines().skip(4).collect::<Vec<_>>().join("\n");
+        assert_eq!(known(&format!("[START][2026-11-18 05:45:53] LSP logging initiated\n{begun}\n")), [true]);
+    }
+
+    #[test]
     fn two_servers_in_one_log_are_two_sessions() {
         let lines = [
             ("send", "id = 1, method = \"initialize\""),

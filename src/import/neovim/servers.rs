@@ -26,6 +26,9 @@ pub(super) struct Servers {
     last: [usize; 2],
     /// Counts requests, to answer the oldest first.
     order: u64,
+    /// The editor's start is on record. Where the beginning of the log is gone, how many servers speak in it nobody can
+    /// tell, nor which of them an answer is from.
+    whole: bool,
     /// The name of the server that is being begun.
     name: Option<String>,
 }
@@ -53,7 +56,7 @@ struct Said<'a> {
 
 impl Servers {
     pub(super) fn new(knows: Knows, notes: &'static [&'static str]) -> Servers {
-        Servers { knows, notes, servers: Vec::new(), last: [0; 2], order: 0, name: None }
+        Servers { knows, notes, servers: Vec::new(), last: [0; 2], order: 0, whole: false, name: None }
     }
 
     /// The log names the server that it begins next.
@@ -63,6 +66,7 @@ impl Servers {
 
     /// The editor was started: all servers of an earlier one are gone.
     pub(super) fn all_gone(&mut self) {
+        self.whole = true;
         for server in &mut self.servers {
             server.gone = true;
         }
@@ -115,7 +119,8 @@ impl Servers {
 
     /// The place of a server that is begun: of one that is gone, or a new one.
     fn begin(&mut self) -> usize {
-        let free = self.servers.iter().position(|server| server.gone || !server.begun);
+        // One that was there before the log began goes on beside it.
+        let free = self.servers.iter().position(|server| server.gone);
         let full = self.servers.len() == MOST_SERVERS;
         let index = free.or(full.then_some(0)).unwrap_or_else(|| self.add());
         let server = &mut self.servers[index];
@@ -125,10 +130,11 @@ impl Servers {
     }
 
     fn add(&mut self) -> usize {
+        let knows = Knows { ids: self.whole, ..self.knows };
         let number = self.servers.len() + 1;
         let name = self.name.take().unwrap_or_else(|| format!("server {number}"));
         self.servers.push(Server {
-            runs: Runs::new((number > 1).then_some(name), self.knows, self.notes),
+            runs: Runs::new((number > 1).then_some(name), knows, self.notes),
             open: Default::default(),
             next: 1,
             given: HashSet::new(),
