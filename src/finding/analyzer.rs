@@ -452,7 +452,7 @@ fn verdicts(counted: &[(Dialect, CancelEnd, u64)], policy: CancelPolicy) -> Vec<
             let (judgement, consequence) = match (end, owes) {
                 (CancelEnd::Silent, Owes::Reply) => ("a reply was owed", "whoever waits for it hangs"),
                 (CancelEnd::Silent, Owes::Silence) => ("conforming", "a client that waits for a reply hangs"),
-                (CancelEnd::Silent, Owes::StrictSilence) => ("required", "a client that waits for a reply hangs"),
+                (CancelEnd::Silent, Owes::StrictSilence) => ("required", ""),
                 (CancelEnd::Acknowledged, Owes::Reply) => ("conforming", ""),
                 (CancelEnd::Acknowledged, Owes::Silence) => {
                     ("should not be answered", "some clients drop the connection on a late answer")
@@ -465,7 +465,8 @@ fn verdicts(counted: &[(Dialect, CancelEnd, u64)], policy: CancelPolicy) -> Vec<
                 (CancelEnd::Undecided, _) => ("too early to say", ""),
                 (CancelEnd::Moot, _) => ("nothing to end", ""),
             };
-            CancelVerdict { dialect: *dialect, end: *end, count: *count, judgement, consequence }
+            let resolved = (*end, owes) == (CancelEnd::Silent, Owes::StrictSilence);
+            CancelVerdict { dialect: *dialect, end: *end, count: *count, judgement, consequence, resolved }
         })
         .collect();
     verdicts.sort_by_key(|verdict| (verdict.end, verdict.dialect));

@@ -137,7 +137,8 @@ fn a_disconnect_is_a_cancel_only_in_modern_mcp() {
     check(&format!("protocol mcp-2026-07-28\n{talk}\n = 1 cancelled-silent"));
     check(&format!("protocol mcp-2025-06-18\n{talk}\n ! abandoned-request/leak 1\n = 1 abandoned"));
     let (modern, _) = judged(&format!("protocol mcp-2026-07-28\n{talk}"));
-    assert_eq!(modern.cancels.total(), 1);
+    // Silence must follow, and nobody waits: it is no cancel that came to nothing.
+    assert_eq!((modern.cancels.total(), modern.cancels.unresolved()), (1, 0));
     let (legacy, _) = judged(&format!("protocol mcp-2025-06-18\n{talk}"));
     assert_eq!(legacy.cancels.total(), 0);
 }
@@ -247,6 +248,13 @@ fn policies_overrule_the_protocol() {
         "protocol lsp\n 0s -> 1 a\n 1s -> $/cancelRequest {\"id\":1}\n <- 1 error {\"code\":-32800,\"message\":\"\"}";
     check_with(answered, &with(CancelPolicy::Spec));
     check_with(&format!("{answered}\n ! cancel-answered/violation 1"), &with(CancelPolicy::Silence));
+}
+
+#[test]
+fn a_client_may_wait_for_what_the_older_mcp_does_not_send() {
+    let talk = "0s -> 1 tools/call {\"name\":\"x\"}\n 1s -> notifications/cancelled {\"requestId\":1}\n 90s |closed|";
+    let unresolved = |protocol: &str| judged(&format!("protocol {protocol}\n{talk}")).0.cancels.unresolved();
+    assert_eq!((unresolved("mcp-2025-11-25"), unresolved("mcp-2026-07-28")), (1, 0));
 }
 
 #[test]

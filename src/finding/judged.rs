@@ -130,6 +130,12 @@ impl CancelLedger {
     pub fn end(&self, end: CancelEnd) -> u64 {
         self.ends[end as usize]
     }
+
+    /// Cancels of open requests that came to nothing: no answer where somebody may wait for one, or work that went on.
+    pub fn unresolved(&self) -> u64 {
+        let resolved: u64 = self.verdicts.iter().filter(|verdict| verdict.resolved).map(|verdict| verdict.count).sum();
+        (self.end(CancelEnd::Silent) + self.end(CancelEnd::Ignored)).saturating_sub(resolved)
+    }
 }
 
 /// Cancels of open requests that nothing settled, and the protocol's judgement.
@@ -142,6 +148,8 @@ pub struct CancelVerdict {
     pub judgement: &'static str,
     /// What it means for somebody who waits.
     pub consequence: &'static str,
+    /// The silence is what must follow: the cancel did all it can, and nobody waits.
+    pub resolved: bool,
 }
 
 /// Things that open and must end, by how they ended.

@@ -27,6 +27,7 @@ fn told() -> Told {
         count: 2,
         judgement: "conforming",
         consequence: "a client that waits for a reply hangs",
+        resolved: false,
     }];
     judged.findings = vec![Finding {
         rule: crate::finding::rule("abandoned-request").expect("a rule"),

@@ -17,7 +17,7 @@ pub mod text;
 pub mod words;
 
 use crate::error::Result;
-use crate::exchange::{CancelEnd, Outcome, Series};
+use crate::exchange::{Outcome, Series};
 use crate::finding::Judged;
 use chart::Rows;
 use peers::Peers;
@@ -65,9 +65,8 @@ impl Told {
         self.judged.outcomes.iter().map(|outcomes| outcomes.sum(Outcome::was_left_hanging)).sum()
     }
 
-    /// Cancels of open requests that came to nothing: no answer, or work that went on.
     pub fn unresolved_cancels(&self) -> u64 {
-        self.judged.cancels.end(CancelEnd::Silent) + self.judged.cancels.end(CancelEnd::Ignored)
+        self.judged.cancels.unresolved()
     }
 
     pub fn leaked(&self) -> u64 {
