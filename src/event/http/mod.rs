@@ -6,6 +6,8 @@
 //! URLs are replaced by a keyed hash on the way. Refuses to know sockets, the store and what a message means,
 //! but for `initialize`, which begins a conversation.
 
+#[cfg(test)]
+mod body_tests;
 mod carrier;
 mod closing;
 mod content;

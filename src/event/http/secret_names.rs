@@ -55,7 +55,6 @@ const SECRET_WORDS: &[&str] = &["pass", "pwd", "sig", "sid", "otp", "pat"];
 const PLAIN_IN_SPITE: &[&str] = &[
     "author",
     "x-author",
-    "authority",
     "sec-websocket-key",
     "surrogate-key",
     "access-control-allow-credentials",
@@ -63,7 +62,7 @@ const PLAIN_IN_SPITE: &[&str] = &[
 ];
 
 /// The value of a field whose name ends so is one URL, or a part of one.
-const URL_ENDINGS: &[&str] = &["host", "origin", "referer", "referrer", "location", "url", "uri"];
+const URL_ENDINGS: &[&str] = &["host", "authority", "origin", "referer", "referrer", "location", "url", "uri"];
 
 /// Words that say in a list of WebSocket protocols that a credential is near.
 const MARKERS: &[&str] = &[

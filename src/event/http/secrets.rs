@@ -249,6 +249,7 @@ mod tests {
         assert_ne!(secrets.hash("a"), Secrets::new(&[8; 32]).hash("a"));
         for (name, plain) in [
             ("Host", "127.0.0.1:80"),
+            (":authority", "example.org"),
             ("Origin", "http://localhost:6274"),
             ("Sec-WebSocket-Protocol", "mcp, graphql-transport-ws, v12.stomp"),
             ("Access-Control-Allow-Credentials", "true"),
