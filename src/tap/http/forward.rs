@@ -187,9 +187,12 @@ pub(super) fn unread(forwarder: &Forwarder, line: &Line, cause: &hyper::Error) {
         None => format!("the head of the request cannot be read ({})", told(cause)),
     };
     carrier.note(&format!("refused by rpctap: {why}"));
-    let status = if cause.is_parse_too_large() { 431 } else { 400 };
-    carrier.response(status, &HeaderMap::new());
-    carrier.response_end();
+    // Whoever speaks HTTP/2 would not understand an answer, and gets none.
+    if !cause.is_parse_version_h2() {
+        let status = if cause.is_parse_too_large() { 431 } else { 400 };
+        carrier.response(status, &HeaderMap::new());
+        carrier.response_end();
+    }
     carrier.closed(Party::Tap, How::Eof);
 }
 

@@ -88,8 +88,13 @@ fn heads_beyond_the_limits_are_refused() {
     let line = client.line();
     assert!(line.starts_with("HTTP/1.1 4"), "{line:?}");
     assert_eq!(status(&proxy, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), "200");
+    let mut client = proxy.line();
+    client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    client.gone();
     let recorded = proxy.stop();
     assert_eq!(recorded.statuses(), [431, 431, 200]);
+    assert_eq!(recorded.notes().iter().filter(|note| note.contains("cannot be read")).count(), 3);
+    assert_eq!(recorded.ends(), ["tap eof", "tap eof", "server eof", "tap eof"]);
 }
 
 #[test]
