@@ -160,5 +160,6 @@ pub(super) fn why_no_message(text: &[u8]) -> Option<&'static str> {
             break;
         }
     }
-    (!message && !(id && answer)).then_some("no JSON-RPC message")
+    let is_one = message || (id && answer);
+    (!is_one).then_some("no JSON-RPC message")
 }
