@@ -85,8 +85,15 @@ impl Fold {
         gap >= SHORTEST_PATIENCE.max(self.round_trips.median().unwrap_or(0) * 2)
     }
 
+    /// Tells what became of everything that is open, all at once.
+    pub fn finish(&mut self, as_of: Option<Micros>, facts: &mut Vec<Fact>) -> Micros {
+        let mut finish = self.begin_to_finish(as_of, facts);
+        while self.finish_some(&mut finish, facts) {}
+        finish.as_of
+    }
+
     /// Begins to tell what became of everything that is open, as of a moment not before the last event.
-    pub fn finish(&mut self, as_of: Option<Micros>, facts: &mut Vec<Fact>) -> Finish {
+    pub fn begin_to_finish(&mut self, as_of: Option<Micros>, facts: &mut Vec<Fact>) -> Finish {
         let as_of = as_of.unwrap_or(self.now.at).max(self.now.at);
         self.give_up_on_early(Micros::MAX, facts);
         self.give_up_redirected(0, facts);
@@ -280,6 +287,10 @@ impl Fold {
             && exchange.cancel.is_none()
         {
             self.series.ended(Fold::track(open.asker), open.at, at);
+        }
+        // A stream that answers lives as long as it likes.
+        if open.role == Role::StreamCall && open.answers > 0 && open.cancel.is_none() {
+            self.series.excused(Fold::track(open.asker), open.at);
         }
         self.names.rows[open.row as usize].outcomes.add(exchange.outcome);
         exchange

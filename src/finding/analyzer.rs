@@ -283,7 +283,7 @@ impl Analyzer {
     /// Like [`Analyzer::finish`], and shows each fact about what was still open.
     pub fn finish_telling(mut self, as_of: Option<Micros>, mut settled: impl FnMut(&Fact)) -> Judged {
         let mut facts = std::mem::take(&mut self.facts);
-        let mut finish = self.fold.finish(as_of.or(self.last_at), &mut facts);
+        let mut finish = self.fold.begin_to_finish(as_of.or(self.last_at), &mut facts);
         let as_of = finish.as_of;
         let mut more = true;
         while more {

@@ -148,4 +148,18 @@ mod tests {
         assert_eq!(told_of(20, |_| false, ""), []);
         assert_eq!(told_of(10_000, |_| false, "1100000ms |lost 3 from server|\n 1100001ms |closed|\n"), []);
     }
+
+    #[test]
+    fn streams_that_stay_open_do_not_grow() {
+        let mut talk = String::from("protocol a2a-0.3\n");
+        for n in 0..60 {
+            let at = n * 10;
+            writeln!(talk, "{at}s #{n} |opened POST /|\n #{n} -> {n} message/stream {{\"message\":{{\"n\":{n}}}}}")
+                .expect("text");
+            writeln!(talk, "#{n} <- {n} result {{\"kind\":\"artifact-update\"}}").expect("text");
+        }
+        let talk = transcript::parse(&talk).expect("a conversation");
+        let (judged, _) = judge_talk(&talk, &Options::default());
+        assert!(judged.findings.iter().all(|finding| finding.rule.name != super::RULE.name), "{:?}", judged.findings);
+    }
 }
