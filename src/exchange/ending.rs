@@ -97,6 +97,7 @@ impl Fold {
         let as_of = as_of.unwrap_or(self.now.at).max(self.now.at);
         self.give_up_on_early(Micros::MAX, facts);
         self.give_up_redirected(0, facts);
+        self.give_up_on_unsure(Micros::MAX, facts);
         let end = self.end();
         self.session_over(as_of, facts);
         let habits = [self.habit(Side::Client, end), self.habit(Side::Server, end)];
@@ -250,7 +251,10 @@ impl Fold {
         let Finish { as_of, end, ref roots, .. } = *finish;
         let dialect = self.dialect_of(&open);
         let peer = open.asker.other();
-        let doubtful = self.gap[peer as usize].is_some_and(|gap| gap > open.seq);
+        // The answer may be missing, or the cancel after which none was owed.
+        let missing = |side: Side| self.gap[side as usize].is_some_and(|gap| gap > open.seq);
+        let cancellable = open.cancel.is_none() && self.ends_the_wait(dialect);
+        let doubtful = missing(peer) || (cancellable && missing(open.asker));
         let until = end.mark().filter(|mark| mark.seq > open.seq).map_or(as_of, |mark| mark.at);
         let mut exchange = Exchange {
             asked_by: open.asker,

@@ -4,6 +4,8 @@
 //! told by [`Fold::finish`]. The parts of the pass live in files of their own (`asking`, `answering`, `cancelling`,
 //! `progress`, `tasks`, `carriers`, `ending`); here is what they share, and which protocol is spoken.
 
+use std::collections::VecDeque;
+
 use crate::event::{Event, Happening, How, Knows, Micros, Party, Side, What};
 use crate::protocol::{self, Dialect, Heard, Protocol, Role, Strength, software::Named};
 use crate::rpc::{Id, Kind, Mark as Place, Message, Name, Oddity, Unreadable};
@@ -62,6 +64,8 @@ pub struct Fold {
     pub(super) turns: Map<Box<str>, (Side, u32, u64)>,
     pub chains: Chains,
     pub(super) early: Vec<super::strays::Early>,
+    /// Answers to nothing that a loss told a little later may explain, oldest first.
+    pub(super) unsure: VecDeque<super::fact::Slip>,
     pub series: Series,
     pub clients: Option<Named>,
     pub servers: Option<Named>,
@@ -162,6 +166,7 @@ impl Fold {
             turns: Map::default(),
             chains: Chains::default(),
             early: Vec::new(),
+            unsure: VecDeque::new(),
             series: Series::default(),
             clients: None,
             servers: None,
@@ -178,6 +183,9 @@ impl Fold {
         self.first.get_or_insert(self.now);
         if !self.early.is_empty() {
             self.give_up_on_early(at, facts);
+        }
+        if !self.unsure.is_empty() {
+            self.give_up_on_unsure(at, facts);
         }
         match &event.what {
             What::Message { from, message, .. } => self.message(*from, message, event.carrier, facts),
@@ -332,6 +340,7 @@ impl Fold {
                 for side in [Side::Client, Side::Server] {
                     if from.is_none_or(|from| from == side) {
                         self.gap[side as usize] = Some(self.now.seq);
+                        self.doubt_strays(side);
                     }
                 }
             }

@@ -12,6 +12,10 @@ const NOT_A_REQUEST: [f64; 2] = [-32700.0, -32600.0];
 /// Answers kept for requests of the same moment. One batch of a log with a coarse clock is seldom longer.
 const MOST_EARLY: usize = 1024;
 
+/// On HTTP an answer may come on another connection than its request, and that the request is missing from a capture
+/// shows on its own connection: in its acknowledgement, which may be put off for half a second.
+const LATEST_LOSS: Micros = 1_000_000;
+
 /// An answer to nothing seen so far. Logs with coarse or merged clocks may put it before its request, at the same
 /// time: only when time moves on does it belong to nothing.
 #[derive(Debug)]
@@ -154,13 +158,35 @@ impl Fold {
     pub(super) fn give_up_on_early(&mut self, now: Micros, facts: &mut Vec<Fact>) {
         let mut kept = Vec::new();
         for early in std::mem::take(&mut self.early) {
-            if early.slip.at < now {
-                facts.push(Fact::Slip(early.slip));
-            } else {
+            let unsure = early.slip.on_http && !early.slip.doubtful && self.unsure.len() < MOST_EARLY;
+            if early.slip.at >= now {
                 kept.push(early);
+            } else if unsure {
+                self.unsure.push_back(early.slip);
+            } else {
+                facts.push(Fact::Slip(early.slip));
             }
         }
         self.early = kept;
+    }
+
+    /// By now a loss that explains it would have been told.
+    pub(super) fn give_up_on_unsure(&mut self, now: Micros, facts: &mut Vec<Fact>) {
+        let due = |slip: &Slip| slip.at < now.saturating_sub(LATEST_LOSS);
+        while self.unsure.front().is_some_and(due)
+            && let Some(slip) = self.unsure.pop_front()
+        {
+            facts.push(Fact::Slip(slip));
+        }
+    }
+
+    /// Something that this side said is missing: it may have been the request of an answer that fits none.
+    pub(super) fn doubt_strays(&mut self, side: Side) {
+        let used_up = self.spoken.dialect.ids_are_used_up();
+        let early = self.early.iter_mut().map(|early| &mut early.slip);
+        for slip in early.chain(self.unsure.iter_mut()).filter(|slip| slip.by != side) {
+            slip.doubtful |= slip.kind == SlipKind::ResponseUnknown || !used_up;
+        }
     }
 
     /// A request whose answer stands before it, at the same time.

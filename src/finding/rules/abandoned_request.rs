@@ -84,6 +84,25 @@ mod tests {
     }
 
     #[test]
+    fn the_cancel_may_be_in_what_is_missing() {
+        check(
+            r#"
+            protocol mcp-2025-11-25
+            0ms   -> 1 tools/list
+            +5ms  <- 1 result
+            100ms -> 2 tools/call {"name":"hang"}
+            200ms -> 3 tools/call {"name":"hang"}
+            300ms -> 4 tools/call {"name":"hang"}
+            350ms |lost 1 from client|
+            400ms -> 5 tools/list
+            +5ms  <- 5 result
+            1s    |closed|
+                  = 4 in-flight
+            "#,
+        );
+    }
+
+    #[test]
     fn a_log_without_times_does_not_say_after_how_long() {
         let text = r#"
             protocol mcp-2025-11-25

@@ -70,6 +70,25 @@ mod tests {
     }
 
     #[test]
+    fn a_loss_excuses_it_also_when_it_shows_a_little_later() {
+        for (loss, severity) in [("|lost 1 from client|", "info"), ("|lost 1 from server|", "violation")] {
+            for pause in [10, 5_000] {
+                let severity = if pause > 1_000 { "violation" } else { severity };
+                let talk = format!(
+                    "protocol lsp
+                     0ms   #1 |opened GET /sse|
+                     1ms   #1 <- 9 result null
+                     {pause}ms  {loss}
+                     6000ms -> 10 ping
+                     6001ms <- 10 result
+                           ! response-unknown-id/{severity} 9"
+                );
+                check(&talk);
+            }
+        }
+    }
+
+    #[test]
     fn a_late_start_excuses_it() {
         check("begins late\n 0ms <- 9 result null\n -> 10 tools/list\n <- 10 result\n ! response-unknown-id/info 9");
     }
