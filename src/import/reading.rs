@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use crate::event::redact::key_of;
 use crate::event::scribe::Scribe;
 use crate::event::{Happening, Knows, Micros, Session, SessionKey, Side, Sink, Source};
 
@@ -110,6 +111,12 @@ impl<'a> Reading<'a> {
     /// The first bytes of the input, before it is taken.
     pub fn head(&self) -> Vec<u8> {
         self.input.as_ref().map(|input| input.head().to_vec()).unwrap_or_default()
+    }
+
+    /// The key of the hash that stands for credentials and session ids in what is read; asked for before the input is
+    /// taken.
+    pub fn secret(&self) -> [u8; 32] {
+        key_of(&self.head())
     }
 
     /// The input cut into lines.

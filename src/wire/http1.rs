@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 
 use memchr::memchr;
 
+pub use super::http_fault::Fault;
 use super::http_head::{self, Head, Length, Start};
 
 /// Servers refuse heads of 8 to 64 KiB.
@@ -36,37 +37,6 @@ pub enum Told<'a> {
     Fault(Fault),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Fault {
-    /// Not the head of a message.
-    BadHead,
-    /// A head or trailers beyond the limit.
-    HeadTooLong,
-    /// A Content-Length that is no number, or several that differ.
-    BadLength,
-    /// Transfer-Encoding beside Content-Length, or one that does not end in `chunked`: two readers may differ.
-    AmbiguousLength,
-    BadChunk,
-    /// The connection ended within a message.
-    CutShort,
-    /// Bytes are missing from the capture.
-    Gap,
-}
-
-impl Fault {
-    pub fn name(self) -> &'static str {
-        match self {
-            Fault::BadHead => "http-bad-head",
-            Fault::HeadTooLong => "http-head-too-long",
-            Fault::BadLength => "http-bad-length",
-            Fault::AmbiguousLength => "http-ambiguous-length",
-            Fault::BadChunk => "http-bad-chunk",
-            Fault::CutShort => "http-cut-short",
-            Fault::Gap => "http-gap",
-        }
-    }
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Head,
@@ -83,6 +53,8 @@ enum State {
     /// The line end behind a chunk.
     ChunkEnd,
     Trailers,
+    /// Somewhere in a chunked body: looking for the line with a chunk's size.
+    LostChunk,
     Raw,
     /// Looking for a line that begins a message.
     Lost,
@@ -151,6 +123,10 @@ impl Http1 {
     }
 
     pub fn feed(&mut self, mut bytes: &[u8], tell: &mut (impl FnMut(Told<'_>) + ?Sized)) {
+        // The rest of a lost body has no line end; a message seldom begins within a piece.
+        if matches!(self.state, State::Lost | State::LostChunk) && self.begins_message(bytes) {
+            self.held.clear();
+        }
         while !bytes.is_empty() {
             let taken = match self.state {
                 State::Head => self.read_head(bytes, tell),
@@ -180,6 +156,7 @@ impl Http1 {
                     tell(Told::Raw(bytes));
                     bytes.len()
                 }
+                State::LostChunk => self.look_for_chunk(bytes, tell),
                 State::Lost => self.look_for_head(bytes),
             };
             bytes = &bytes[taken..];
@@ -309,6 +286,8 @@ impl Http1 {
         };
         match read {
             Some(next) => self.state = next,
+            // Behind a gap what was taken for a chunk may have been none.
+            None if self.torn => self.state = State::LostChunk,
             None => {
                 tell(Told::Fault(Fault::BadChunk));
                 self.give_up_message(tell);
@@ -345,6 +324,32 @@ impl Http1 {
         taken
     }
 
+    fn begins_message(&self, bytes: &[u8]) -> bool {
+        let is_start = |line: &[u8]| http_head::is_start(line, self.sender == Sender::Client);
+        let line = memchr(b'\n', bytes).map(|end| &bytes[..=end]);
+        line.is_some_and(|line| is_start(line) && !is_start(&[&self.held[..], line].concat()))
+    }
+
+    /// Behind a gap in a chunked body: what lies before the next chunk is given up.
+    fn look_for_chunk(&mut self, bytes: &[u8], tell: &mut (impl FnMut(Told<'_>) + ?Sized)) -> usize {
+        let (taken, whole) = self.hold_line(bytes, LONGEST_CHUNK_LINE_BYTES);
+        if !whole && self.held.len() < LONGEST_CHUNK_LINE_BYTES {
+            return taken;
+        }
+        let line = std::mem::take(&mut self.held);
+        if whole && http_head::is_start(&line, self.sender == Sender::Client) {
+            self.give_up_message(tell);
+            self.look_for_head(&line);
+        } else if whole && line.ends_with(b"\r\n") {
+            match http_head::chunk_size(&line) {
+                Some(0) => self.state = State::Trailers,
+                Some(left) => self.state = State::Chunk { left },
+                None => {}
+            }
+        }
+        taken
+    }
+
     fn look_for_head(&mut self, bytes: &[u8]) -> usize {
         let (taken, whole) = self.hold_line(bytes, LONGEST_HEAD_BYTES);
         if whole && http_head::is_start(&self.held, self.sender == Sender::Client) {
@@ -368,6 +373,10 @@ impl Http1 {
             State::Chunk { left } if missing == left => self.state = State::ChunkEnd,
             State::UntilClose | State::Raw => {}
             State::Lost => self.held.clear(),
+            State::Chunk { .. } | State::ChunkLine | State::ChunkEnd | State::LostChunk => {
+                self.held.clear();
+                self.state = State::LostChunk;
+            }
             State::Head => {
                 self.held.clear();
                 self.line_from = 0;

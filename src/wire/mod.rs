@@ -8,6 +8,7 @@
 pub mod content_length;
 mod header;
 pub mod http1;
+pub mod http_fault;
 pub mod http_head;
 pub mod lines;
 pub mod sniff;

@@ -61,6 +61,16 @@ pub struct Sse {
     data_len: Option<u64>,
     /// Something of an event has come.
     open: bool,
+    /// Bytes are missing: the next event is looked for.
+    lost: Option<Lost>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lost {
+    /// Nothing has come since.
+    Before,
+    /// Within the rest of an event; the line it is in is empty so far, or not.
+    Within { empty: bool, after_cr: bool },
 }
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -78,6 +88,7 @@ impl Default for Sse {
             id: None,
             data_len: None,
             open: false,
+            lost: None,
         }
     }
 }
@@ -88,7 +99,7 @@ impl Sse {
     }
 
     pub fn feed(&mut self, bytes: &[u8], tell: &mut (impl FnMut(Said<'_>) + ?Sized)) {
-        let mut at = 0;
+        let mut at = if self.lost.is_some() { self.look_for_event(bytes) } else { 0 };
         while at < bytes.len() {
             let byte = bytes[at];
             if self.mark < BYTE_ORDER_MARK.len() {
@@ -207,6 +218,38 @@ impl Sse {
         self.open = false;
     }
 
+    /// Bytes are missing here. The event they fall into is given up; what follows is read from the next one on.
+    pub fn gap(&mut self) {
+        *self = Sse { mark: BYTE_ORDER_MARK.len(), lost: Some(Lost::Before), ..Sse::default() };
+    }
+
+    /// How much of this belongs to an event that is given up.
+    fn look_for_event(&mut self, bytes: &[u8]) -> usize {
+        // A server writes whole events: what begins with a field is the beginning of one.
+        if self.lost == Some(Lost::Before) {
+            let fields: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+            if bytes.is_empty() || fields.iter().any(|field| bytes.starts_with(field)) {
+                self.lost = self.lost.filter(|_| bytes.is_empty());
+                return 0;
+            }
+            self.lost = Some(Lost::Within { empty: false, after_cr: false });
+        }
+        for (at, byte) in bytes.iter().enumerate() {
+            let Some(Lost::Within { empty, after_cr }) = self.lost else { return at };
+            let over = matches!(byte, b'\r' | b'\n');
+            self.lost = match over {
+                true if *byte == b'\n' && after_cr => Some(Lost::Within { empty, after_cr: false }),
+                true if empty => {
+                    self.after_cr = *byte == b'\r';
+                    None
+                }
+                true => Some(Lost::Within { empty: true, after_cr: *byte == b'\r' }),
+                false => Some(Lost::Within { empty: false, after_cr: false }),
+            };
+        }
+        bytes.len()
+    }
+
     /// The stream is over.
     pub fn finish(&mut self, tell: &mut (impl FnMut(Said<'_>) + ?Sized)) {
         if self.open || (self.place == Place::Name && !self.name.is_empty()) {
@@ -252,6 +295,32 @@ mod tests {
         let single: Vec<&[u8]> = text.chunks(1).collect();
         assert_eq!(read_pieces(&single), whole);
         whole
+    }
+
+    #[test]
+    fn behind_a_gap_the_next_event_is_found() {
+        for (rest, found) in [
+            ("data: b\n\ndata: c\n\n", &["b", "c"][..]),
+            ("rest\r\n\r\ndata: c\r\n\r\n", &["c"]),
+            ("\n\ndata: c\n\n", &["c"]),
+            ("rest\rdata: b\r\rdata: c\r\r", &["c"]),
+        ] {
+            for cut in 0..rest.len() {
+                let (mut sse, mut data, mut told) = (Sse::new(), String::new(), Vec::new());
+                let mut hear = |said: Said<'_>| match said {
+                    Said::Data(part) => data.push_str(std::str::from_utf8(part).unwrap()),
+                    Said::Event { .. } => told.push(std::mem::take(&mut data)),
+                    _ => {}
+                };
+                sse.feed(b"event: message\ndata: ", &mut hear);
+                sse.gap();
+                // The beginning of a field shows only in one piece.
+                let cut = if rest.starts_with("data") { cut.max(5) } else { cut };
+                sse.feed(rest[..cut].as_bytes(), &mut hear);
+                sse.feed(rest[cut..].as_bytes(), &mut hear);
+                assert_eq!(told, found, "{rest:?} cut at {cut}");
+            }
+        }
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! Comes in: what follows the upgrade, in any pieces. Goes out: [`Told`]: the payload of messages in parts,
 //! unmasked, put together over fragments and inflated where permessage-deflate was agreed on; and what the
-//! control frames said. Frames that break the rules are told and passed over by their length; only a lost place
-//! in the stream cannot be found again. Nothing longer than a control frame is held.
+//! control frames said. Frames that break the rules are told and passed over by their length. Where the place in the
+//! stream is lost, the next piece that looks like the beginning of a frame is taken for one; what lies before is told.
+//! Nothing longer than a control frame is held.
 
 use flate2::{Decompress, FlushDecompress, Status};
 
@@ -38,6 +39,8 @@ pub enum Told<'a> {
         reason: &'a [u8],
     },
     Fault(Fault),
+    /// So many bytes were passed over because the place in the stream is lost.
+    PassedOver(u64),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -59,15 +62,16 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub fn name(self) -> &'static str {
+    /// For people.
+    pub fn sentence(self) -> &'static str {
         match self {
-            Fault::Reserved => "websocket-reserved",
-            Fault::BadControl => "websocket-bad-control",
-            Fault::OutOfOrder => "websocket-out-of-order",
-            Fault::BadLength => "websocket-bad-length",
-            Fault::NotInflated => "websocket-not-inflated",
-            Fault::CutShort => "websocket-cut-short",
-            Fault::Gap => "websocket-gap",
+            Fault::Reserved => "a WebSocket frame uses what is reserved",
+            Fault::BadControl => "a control frame of the WebSocket is long or in fragments",
+            Fault::OutOfOrder => "the fragments of a WebSocket message are out of order",
+            Fault::BadLength => "the length of a WebSocket frame is no length: the rest cannot be read",
+            Fault::NotInflated => "a WebSocket message could not be inflated",
+            Fault::CutShort => "the connection ended within a WebSocket message",
+            Fault::Gap => "bytes of the WebSocket are missing from the capture",
         }
     }
 }
@@ -86,6 +90,8 @@ enum State {
         left: u64,
         used: Use,
     },
+    /// Behind a gap: a piece that looks like the beginning of a frame is looked for.
+    Gap,
     /// The place in the stream is lost for good.
     Lost,
 }
@@ -109,6 +115,10 @@ pub struct WebSocket {
     inflater: Option<Decompress>,
     /// The inflater has lost its history: what is compressed cannot be read any more.
     inflater_lost: bool,
+    /// The history was lost in a gap: what is packed says nothing, and is not given as if it had come like that.
+    gapped: bool,
+    /// Whether this side masks what it sends, once a frame has shown it.
+    masks: Option<bool>,
 }
 
 impl WebSocket {
@@ -124,6 +134,8 @@ impl WebSocket {
             current: None,
             inflater: deflate.then(|| Decompress::new(false)),
             inflater_lost: false,
+            gapped: false,
+            masks: None,
         }
     }
 
@@ -135,6 +147,9 @@ impl WebSocket {
 
     pub fn feed(&mut self, bytes: &[u8], tell: &mut (impl FnMut(Told<'_>) + ?Sized)) {
         let mut at = 0;
+        if self.state == State::Gap && self.looks_like_frame(bytes) {
+            self.state = State::Head;
+        }
         while at < bytes.len() {
             match self.state {
                 State::Head => {
@@ -155,8 +170,34 @@ impl WebSocket {
                         self.end_frame(used, tell);
                     }
                 }
+                State::Gap => return tell(Told::PassedOver((bytes.len() - at) as u64)),
                 State::Lost => return,
             }
+        }
+    }
+
+    /// Programs write whole frames, so one may well begin with a piece. It is believed when it holds JSON that can be
+    /// read, or ends where the piece does.
+    fn looks_like_frame(&self, bytes: &[u8]) -> bool {
+        let [first, second, ..] = *bytes else { return false };
+        let (head, opcode, masked) = (head_length(bytes), first & 0x0f, second & 0x80 != 0);
+        let packed = first & 0x70 == 0x40 && self.inflater.is_some() && matches!(opcode, 1 | 2);
+        if bytes.len() < head || self.masks.is_some_and(|masks| masks != masked) || (first & 0x70 != 0 && !packed) {
+            return false;
+        }
+        let mask = if masked { bytes[head - 4] } else { 0 };
+        let json = bytes.get(head).is_some_and(|byte| matches!(byte ^ mask, b'{' | b'['));
+        let mut rest = &bytes[2..];
+        let length = match second & 0x7f {
+            126 => take_number(&mut rest, 2),
+            127 => take_number(&mut rest, 8),
+            short => u64::from(short),
+        };
+        let ends = (head as u64).saturating_add(length) == bytes.len() as u64;
+        match opcode {
+            1 | 2 => ends || (json && !packed),
+            8..=10 => first & 0x80 != 0 && ends && length <= LONGEST_CONTROL_BYTES as u64,
+            _ => false,
         }
     }
 
@@ -170,6 +211,7 @@ impl WebSocket {
             short => u64::from(short),
         };
         self.mask = masked.then(|| [rest[0], rest[1], rest[2], rest[3]]);
+        self.masks = Some(masked);
         self.mask_at = 0;
         self.head.clear();
         if left > i64::MAX as u64 {
@@ -236,6 +278,7 @@ impl WebSocket {
             Use::PassOver => {}
             Use::Data => match &mut self.current {
                 Some(current) if current.compressed && current.readable => self.inflate(plain, tell),
+                Some(current) if current.compressed && self.gapped => {}
                 Some(current) => {
                     current.told += plain.len() as u64;
                     tell(Told::Data(plain));
@@ -311,8 +354,10 @@ impl WebSocket {
     /// `missing` bytes were not captured. Within a payload the place is known; elsewhere it is lost.
     pub fn gap(&mut self, missing: u64, tell: &mut (impl FnMut(Told<'_>) + ?Sized)) {
         tell(Told::Fault(Fault::Gap));
+        // What was packed in the missing bytes is missing from the history of all that follows.
+        self.inflater_lost |= self.inflater.is_some();
+        self.gapped = true;
         if let Some(current) = &mut self.current {
-            self.inflater_lost |= current.compressed;
             current.readable = false;
         }
         match self.state {
@@ -326,7 +371,8 @@ impl WebSocket {
             State::Lost => {}
             _ => {
                 self.end_message(false, tell);
-                self.state = State::Lost;
+                self.head.clear();
+                self.state = State::Gap;
             }
         }
     }

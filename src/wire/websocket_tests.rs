@@ -166,6 +166,23 @@ fn a_gap_within_a_payload_keeps_the_place() {
 }
 
 #[test]
+fn behind_a_gap_the_next_frame_is_found() {
+    let mask = Some([9, 2, 3, 4]);
+    let frames = [frame(0x81, mask, b"{\"a\":1}"), frame(0x81, mask, b"{\"b\":2}"), frame(0x81, mask, b"{\"c\":3}")];
+    for rest in [frames[2].clone(), [frames[2].clone(), frames[0][..3].to_vec()].concat()] {
+        let mut told = Vec::new();
+        let mut hear = |one: Told<'_>| told.push(format!("{one:?}"));
+        let mut socket = WebSocket::new(false);
+        socket.feed(&frames[0], &mut hear);
+        socket.gap(20, &mut hear);
+        socket.feed(b"the rest of one", &mut hear);
+        socket.feed(&rest, &mut hear);
+        assert_eq!(told.iter().filter(|one| one.contains("readable: true")).count(), 2, "{told:?}");
+        assert!(told.contains(&"PassedOver(15)".to_string()), "{told:?}");
+    }
+}
+
+#[test]
 fn the_extension_is_read_from_the_head() {
     for (header, deflates) in [
         (None, false),

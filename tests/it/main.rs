@@ -5,6 +5,9 @@ mod analyze;
 /// The doors between the rooms: who may use whom, and which packages stand where.
 mod doors;
 
+/// Captures that lack a packet, each of them once.
+mod dropped_packets;
+
 /// Whatever befalls the store, traffic goes on: a folder, no database, read-only, locked, a full disk.
 #[cfg(target_os = "linux")]
 mod faults;

@@ -111,6 +111,10 @@ impl Carrier {
                 pen.happening(Happening::CarrierTrailers { from, headers: kept(secrets, fields) });
             }
             HttpHappening::Lost { from, bytes, why } => {
+                let body = if from == Side::Client { &mut self.request } else { &mut self.response };
+                if bytes > 0 {
+                    body.gap(bytes, &mut pen);
+                }
                 pen.happening(Happening::Lost { from: Some(from), events: 0, bytes, why: why.to_string() });
             }
             HttpHappening::Note(text) => pen.happening(Happening::Note { text: text.to_string() }),

@@ -107,6 +107,11 @@ impl Content {
         &self.name
     }
 
+    /// It travels as it is.
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self.coding, Coding::Plain)
+    }
+
     /// Whether the coding is not ours to undo, which is told with the first byte.
     pub(super) fn is_foreign(&self) -> bool {
         matches!(self.coding, Coding::GivenUp) && self.came == 0

@@ -151,6 +151,22 @@ impl Conversations {
         key
     }
 
+    /// Tells what was lost since it began, in a conversation that has just shown; of one that does not begin with its
+    /// beginning anything that was lost before may be a part.
+    pub(super) fn lacks(
+        &mut self,
+        session: SessionKey,
+        lost: &Option<(Micros, Happening)>,
+        (at, late): (Micros, bool),
+        sink: &mut dyn Sink,
+    ) {
+        if let (Some((lost_at, lost)), Some(conversation)) = (lost, self.all.get_mut(&session))
+            && (late || *lost_at >= at)
+        {
+            conversation.scribe.happening(at, None, lost.clone(), sink);
+        }
+    }
+
     pub(super) fn get(&mut self, session: SessionKey) -> Option<&mut Conversation> {
         self.uses += 1;
         let conversation = self.all.get_mut(&session)?;
@@ -241,6 +257,15 @@ impl Conversations {
         let mut open: Vec<_> = self.all.iter_mut().filter(|(_, conversation)| !conversation.ended).collect();
         open.sort_unstable_by_key(|(key, _)| **key);
         open.into_iter().map(|(_, conversation)| conversation)
+    }
+
+    /// The open ones; where there is none and `ended_too`, the one that was used last.
+    pub(super) fn open_or_last(&mut self, ended_too: bool) -> Vec<&mut Conversation> {
+        let any = self.all.values().any(|conversation| !conversation.ended);
+        if any || !ended_too {
+            return self.open_ones().collect();
+        }
+        self.all.values_mut().max_by_key(|conversation| conversation.used).into_iter().collect()
     }
 
     pub(super) fn clear(&mut self) {

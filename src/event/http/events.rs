@@ -54,6 +54,13 @@ impl Events {
         });
     }
 
+    /// Bytes are missing here: the event they fall into is none.
+    pub(super) fn gap(&mut self, pen: &mut Pen<'_>) {
+        self.end(pen);
+        self.held.clear();
+        self.sse.gap();
+    }
+
     /// An event without its empty line is not an event, unless we began to write it down.
     pub(super) fn end(&mut self, pen: &mut Pen<'_>) {
         if let Some(open) = self.open.take() {

@@ -123,6 +123,8 @@ pub struct HttpScribe {
     /// What came before is elsewhere, and that something of it goes on here has not been told.
     in_the_middle: bool,
     first_carrier: Option<CarrierKey>,
+    /// The last loss that may concern conversations which are not known yet.
+    unplaced: Option<(Micros, Happening)>,
     /// Open WebSockets that are sessions of their own, and which side was first to close.
     sockets: HashMap<CarrierKey, Option<Side>>,
 }
@@ -138,6 +140,7 @@ impl HttpScribe {
             passed_over: 0,
             in_the_middle: false,
             first_carrier: None,
+            unplaced: None,
             sockets: HashMap::new(),
         }
     }
@@ -217,11 +220,16 @@ impl HttpScribe {
                 carrier.begins = true;
                 match self.conversations.follows_redirect(&carrier.head, at) {
                     Some(session) => session,
-                    None => self.conversations.open(setup, at, false, sink),
+                    None => {
+                        let session = self.conversations.open(setup, at, false, sink);
+                        self.conversations.lacks(session, &self.unplaced, (at, false), sink);
+                        session
+                    }
                 }
             }
             Decision::Endpoint(endpoint) => {
                 let session = self.conversations.open(setup, at, false, sink);
+                self.conversations.lacks(session, &self.unplaced, (at, false), sink);
                 self.conversations.bind_endpoint(&self.secrets, &endpoint, session);
                 session
             }
@@ -231,6 +239,7 @@ impl HttpScribe {
                     // An id that no response gave was given before we listened.
                     let late = carrier.head.session_id.is_some();
                     let session = self.conversations.open(setup, at, late, sink);
+                    self.conversations.lacks(session, &self.unplaced, (at, true), sink);
                     self.conversations.bind_client(&carrier.head, session);
                     if let Some(id) = &carrier.head.session_id {
                         self.conversations.bind_id(id, session);
@@ -319,17 +328,59 @@ impl HttpScribe {
 
     /// Something was lost that cannot be told to one carrier. Recorded in every open session.
     pub fn lost(&mut self, at: Micros, events: u64, bytes: u64, why: &str, sink: &mut dyn Sink) {
+        self.lost_by_all(at, Happening::Lost { from: None, events, bytes, why: why.to_string() }, sink);
+    }
+
+    /// Something that this side said is missing, and what it belongs to is not known: it is recorded in every open
+    /// session, and in those that show later that they had begun by then.
+    pub fn lost_from(&mut self, at: Micros, from: Side, bytes: u64, why: &str, sink: &mut dyn Sink) {
+        let lost = Happening::Lost { from: Some(from), events: 0, bytes, why: why.to_string() };
+        self.unplaced = Some((at, Happening::Lost { from: None, events: 0, bytes: 0, why: why.to_string() }));
+        self.lost_by_all(at, lost, sink);
+    }
+
+    fn lost_by_all(&mut self, at: Micros, lost: Happening, sink: &mut dyn Sink) {
         for conversation in self.conversations.open_ones() {
+            conversation.scribe.happening(at, None, lost.clone(), sink);
+        }
+    }
+
+    /// Whether this carrier's conversation is known.
+    pub fn is_placed(&self, carrier: CarrierKey) -> bool {
+        self.carriers.get(&carrier).is_some_and(|carrier| matches!(carrier.place, Place::In { .. }))
+    }
+
+    /// Whether any session is open.
+    pub fn has_open_sessions(&mut self) -> bool {
+        self.conversations.open_ones().next().is_some()
+    }
+
+    /// Something that was lost of the whole run, known only at its end. Recorded in every open session, or where there
+    /// is none, if so `ended_too`, in the one that was used last.
+    pub fn lost_at_end(
+        &mut self,
+        at: Micros,
+        (events, bytes): (u64, u64),
+        why: &str,
+        ended_too: bool,
+        sink: &mut dyn Sink,
+    ) {
+        for conversation in self.conversations.open_or_last(ended_too) {
             let what = Happening::Lost { from: None, events, bytes, why: why.to_string() };
             conversation.scribe.happening(at, None, what, sink);
         }
     }
 
-    /// Worth knowing of the whole run. Recorded in every open session.
-    pub fn note(&mut self, at: Micros, text: &str, sink: &mut dyn Sink) {
-        for conversation in self.conversations.open_ones() {
+    /// Like [`HttpScribe::lost_at_end`], of what is only worth knowing.
+    pub fn note_at_end(&mut self, at: Micros, text: &str, ended_too: bool, sink: &mut dyn Sink) {
+        for conversation in self.conversations.open_or_last(ended_too) {
             conversation.scribe.happening(at, None, Happening::Note { text: text.to_string() }, sink);
         }
+    }
+
+    /// Worth knowing of the whole run. Recorded in every open session.
+    pub fn note(&mut self, at: Micros, text: &str, sink: &mut dyn Sink) {
+        self.note_at_end(at, text, false, sink);
     }
 
     /// The run is over: open carriers and sessions are closed by `Party::Tap`.

@@ -79,6 +79,8 @@ enum Reader {
     Socket(Box<Socket>),
     /// Counted only.
     Skip,
+    /// A stream that cannot be read on behind a gap: all that comes is lost.
+    Torn,
     Done,
 }
 
@@ -117,8 +119,14 @@ impl Body {
     pub(super) fn feed(&mut self, bytes: &[u8], pen: &mut Pen<'_>) {
         self.bytes += bytes.len() as u64;
         let Body { from, kind, content, reader, expects_rpc, had_rpc, refused, .. } = self;
-        if matches!(reader, Reader::Skip | Reader::Done) {
-            return;
+        match reader {
+            Reader::Skip | Reader::Done => return,
+            Reader::Torn => {
+                let why = "what follows a gap in a coded stream could not be read".to_string();
+                let lost = Happening::Lost { from: Some(*from), events: 0, bytes: bytes.len() as u64, why };
+                return pen.happening(lost);
+            }
+            _ => {}
         }
         // Below a status that refuses anything may stand.
         let expects_rpc = *expects_rpc && !*refused;
@@ -130,9 +138,25 @@ impl Body {
         }
     }
 
-    fn give_up(&mut self, trouble: Trouble, pen: &mut Pen<'_>) {
-        let why = trouble.told(self.content.name());
-        pen.happening(Happening::Lost { from: Some(self.from), events: 1, bytes: 0, why });
+    /// Bytes of it are missing here. Streams are read on from their next event or frame; what is left of a single
+    /// message was cut, which is no fault of its sender.
+    pub(super) fn gap(&mut self, missing: u64, pen: &mut Pen<'_>) {
+        let plain = self.content.is_plain();
+        match &mut self.reader {
+            Reader::Events(events) if plain => return events.gap(pen),
+            Reader::Socket(socket) => return socket.gap(self.from, missing, pen),
+            Reader::Skip | Reader::Torn | Reader::Done => return,
+            _ => {}
+        }
+        let streams = matches!(self.reader, Reader::Events(_));
+        self.cut(pen);
+        if streams {
+            self.reader = Reader::Torn;
+        }
+    }
+
+    /// Nothing more of it is read.
+    fn cut(&mut self, pen: &mut Pen<'_>) {
         match std::mem::replace(&mut self.reader, Reader::Skip) {
             Reader::Long(open) => pen.end_cut(open),
             Reader::Short(text) if looks_like_rpc(&text) => {
@@ -144,9 +168,18 @@ impl Body {
         }
     }
 
+    fn give_up(&mut self, trouble: Trouble, pen: &mut Pen<'_>) {
+        let why = trouble.told(self.content.name());
+        pen.happening(Happening::Lost { from: Some(self.from), events: 1, bytes: 0, why });
+        self.cut(pen);
+    }
+
     /// The body is over, whole or not.
     pub(super) fn end(&mut self, pen: &mut Pen<'_>) {
         let Body { from, kind, content, reader, expects_rpc, had_rpc, refused, .. } = self;
+        if matches!(reader, Reader::Skip | Reader::Torn) {
+            return;
+        }
         let expects_rpc = *expects_rpc && !*refused;
         let broken = content.finish(&mut |piece| reader.feed(*from, *kind, expects_rpc, had_rpc, piece, pen));
         if let Some(trouble) = broken {
@@ -157,7 +190,7 @@ impl Body {
             Reader::Long(open) => pen.end(open),
             Reader::Events(mut events) => events.end(pen),
             Reader::Socket(mut socket) => socket.end(self.from, pen),
-            Reader::Skip | Reader::Done => {}
+            Reader::Skip | Reader::Torn | Reader::Done => {}
         }
     }
 
@@ -251,7 +284,7 @@ impl Reader {
                 *had_rpc = true;
                 socket.feed(from, piece, pen);
             }
-            Reader::Skip | Reader::Done => {}
+            Reader::Skip | Reader::Torn | Reader::Done => {}
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::event::scribe::OpenBody;
 use crate::event::{Happening, How, Side};
-use crate::wire::websocket::{Told, WebSocket};
+use crate::wire::websocket::{Fault, Told, WebSocket};
 
 use super::closing::party;
 use super::reader::Pen;
@@ -27,6 +27,12 @@ impl Socket {
     pub(super) fn feed(&mut self, from: Side, bytes: &[u8], pen: &mut Pen<'_>) {
         let Socket { frames, open } = self;
         frames.feed(bytes, &mut |told: Told<'_>| hear(told, from, open, pen));
+    }
+
+    /// Bytes are missing here.
+    pub(super) fn gap(&mut self, from: Side, missing: u64, pen: &mut Pen<'_>) {
+        let Socket { frames, open } = self;
+        frames.gap(missing, &mut |told: Told<'_>| hear(told, from, open, pen));
     }
 
     /// The connection is over.
@@ -66,6 +72,12 @@ fn hear(told: Told<'_>, from: Side, open: &mut Option<OpenBody>, pen: &mut Pen<'
                 pen.scribe.happening(pen.at, None, closed, pen.sink);
             }
         }
-        Told::Fault(fault) => pen.note(format!("{} from the {}", fault.name(), from.name())),
+        // It was told as a loss.
+        Told::Fault(Fault::Gap) => {}
+        Told::Fault(fault) => pen.note(format!("{} (from the {})", fault.sentence(), from.name())),
+        Told::PassedOver(bytes) => {
+            let why = "what follows a gap in a WebSocket could not be read".to_string();
+            pen.happening(Happening::Lost { from: Some(from), events: 0, bytes, why });
+        }
     }
 }

@@ -16,7 +16,7 @@ mod veil;
 mod walk;
 
 pub use sink::Redacting;
-pub use veil::{Veil, fresh_key};
+pub use veil::{Veil, fresh_key, key_of};
 
 use std::collections::HashMap;
 

@@ -54,6 +54,12 @@ pub fn fresh_key() -> [u8; 32] {
     digest.finalize().into()
 }
 
+/// A key that is the same whenever the same file is read, so that its reports can be compared; only who has the file
+/// can know it.
+pub fn key_of(file: &[u8]) -> [u8; 32] {
+    Sha256::new().chain_update(b"rpctap import").chain_update(file).finalize().into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

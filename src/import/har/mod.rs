@@ -18,7 +18,6 @@ use std::path::PathBuf;
 
 use crate::error::Result;
 use crate::event::http::{HttpHappening, HttpScribe, HttpSetup};
-use crate::event::redact::fresh_key;
 use crate::event::{How, Knows, Micros, Party, Side, Source, base64};
 
 use super::array::Elements;
@@ -88,8 +87,8 @@ impl Importer for Har {
     }
 
     fn read(&self, reading: &mut Reading<'_>) -> Result<()> {
-        let input = reading.input();
         let mut telling = Telling::new(reading, self);
+        let input = reading.input();
         telling.folder = input.path().and_then(|path| Some(path.parent()?.to_path_buf()));
         let mut elements = Elements::new(input, PATH);
         while let Some(element) = elements.next_element() {
@@ -144,7 +143,7 @@ impl Telling {
             knows: importer.knows(),
             only_rpc: true,
             first_session: 0,
-            secret: fresh_key(),
+            secret: reading.secret(),
         });
         Telling {
             http,

@@ -22,8 +22,12 @@ const ONE_WAY: &str = "only one direction of the connection is in the capture";
 
 const BEFORE: &str = "the connection began before the capture";
 
+const LET_GO: &str = "the connection was quiet while many others were open, and was let go";
+
 pub(super) struct Flow {
     pub(super) number: u64,
+    /// When its last segment came, as a count of all segments.
+    pub(super) used: u64,
     /// The address of the client, once it is known; what the first segment's sender is until then.
     client: SocketAddr,
     server: SocketAddr,
@@ -38,6 +42,8 @@ pub(super) struct Flow {
     one_way: bool,
     /// Where messages of this side begin is known.
     synced: [bool; 2],
+    /// Bytes of this side that are missing from before anything was read.
+    missed: [u64; 2],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +83,7 @@ impl Flow {
         let talk = Talk::Held(Default::default());
         Flow {
             number,
+            used: 0,
             client,
             server,
             sure,
@@ -86,6 +93,7 @@ impl Flow {
             seen: [false; 2],
             one_way: false,
             synced: [sure == Sure::Seen; 2],
+            missed: [0; 2],
         }
     }
 
@@ -106,17 +114,13 @@ impl Flow {
         let index = side as usize;
         self.seen[index] = true;
         let closes = segment.fin || segment.rst;
-        // Who closes has what it acknowledges: what is missing of that was lost before the end, and not after it.
-        if closes {
-            let half = &mut self.halves[1 - index];
-            let mut give = |what: Given<'_>| given.push((side.other(), Told::of(what)));
-            if let Some(ack) = segment.ack {
-                half.acknowledged(ack, at, &mut give);
-            }
-            half.settle(at, &mut give);
-            if segment.rst {
-                half.finish(at, &mut give);
-            }
+        // Who speaks or closes has what it acknowledges: what is missing of that was lost before it did, and not after.
+        let mut give = |what: Given<'_>| given.push((side.other(), Told::of(what)));
+        if let Some(ack) = segment.ack {
+            self.halves[1 - index].acknowledged(ack, at, &mut give);
+        }
+        if segment.rst {
+            self.halves[1 - index].finish(at, &mut give);
         }
         if segment.syn {
             self.halves[index].syn(segment.seq);
@@ -128,10 +132,6 @@ impl Flow {
             if segment.rst {
                 half.finish(at, &mut |what| given.push((side, Told::of(what))));
             }
-        }
-        if !closes && let Some(ack) = segment.ack {
-            let half = &mut self.halves[1 - index];
-            half.acknowledged(ack, at, &mut |what| given.push((side.other(), Told::of(what))));
         }
         if closes && !self.seen[1 - index] {
             self.one_way(side.other(), at, flows, reading);
@@ -158,6 +158,8 @@ impl Flow {
             self.halves.swap(0, 1);
             self.seen.swap(0, 1);
             self.over.swap(0, 1);
+            self.synced.swap(0, 1);
+            self.missed.swap(0, 1);
             if let Talk::Held(held) = &mut self.talk {
                 held.swap(0, 1);
             }
@@ -182,7 +184,7 @@ impl Flow {
     fn bytes(&mut self, side: Side, at: Micros, bytes: &[u8], flows: &mut Flows, reading: &mut Reading<'_>) {
         // The rest of a long body was all there was to hear until now.
         if let Talk::Unread(Speech::Other, _) = self.talk
-            && self.sure != Sure::Seen
+            && self.is_midway()
             && talk::begins_http(bytes)
         {
             self.talk = self.http();
@@ -195,9 +197,16 @@ impl Flow {
             Talk::Http(http) => http.bytes(side, at, bytes, &mut flows.carriers(reading).borrow()),
             Talk::JsonRpc(scribe) => {
                 let synced = &mut self.synced[side as usize];
-                let start = if *synced { 0 } else { talk::frame_start(bytes).unwrap_or(bytes.len()) };
+                let start = match *synced {
+                    true => Some(0),
+                    // Within the connection it has shown how it frames, and any object may begin a packet.
+                    false if self.sure == Sure::Seen => talk::frame_start_again(bytes, scribe.framing(side)),
+                    false => talk::frame_start(bytes),
+                };
+                let start = start.unwrap_or(bytes.len());
                 if start > 0 {
-                    scribe.cut(side, at, start as u64, BEFORE, reading.sink);
+                    let why = if self.sure == Sure::Seen { MISSING } else { BEFORE };
+                    scribe.cut(side, at, start as u64, why, reading.sink);
                 }
                 *synced |= start < bytes.len() || bytes.ends_with(b"\n");
                 if start < bytes.len() {
@@ -214,9 +223,17 @@ impl Flow {
         if self.said_nothing() {
             return;
         }
-        flows.sums.one_way += u64::from(!self.one_way);
-        self.one_way = true;
+        let first = !std::mem::replace(&mut self.one_way, true);
+        flows.sums.one_way += u64::from(first);
         self.gap(side, at, 0, ONE_WAY, flows, reading);
+        if let (Talk::JsonRpc(scribe), true) = (&mut self.talk, first) {
+            reading.note(scribe, at, format!("{ONE_WAY}: nothing that the {} said is known", side.name()));
+        }
+    }
+
+    /// What was said first may not be in the capture.
+    fn is_midway(&self) -> bool {
+        self.sure != Sure::Seen || self.missed != [0, 0]
     }
 
     fn said_nothing(&self) -> bool {
@@ -230,8 +247,19 @@ impl Flow {
         self.decide(true, at, flows, reading);
         match &mut self.talk {
             Talk::Http(http) => http.gap(side, at, bytes, why, &mut flows.carriers(reading).borrow()),
-            Talk::JsonRpc(scribe) => scribe.cut(side, at, bytes, why, reading.sink),
+            Talk::JsonRpc(scribe) => {
+                scribe.cut(side, at, bytes, why, reading.sink);
+                self.synced[side as usize] &= bytes == 0;
+            }
             Talk::Unread(_, count) => *count += bytes,
+            Talk::Held(_) if bytes > 0 => {
+                self.missed[side as usize] += bytes;
+                self.synced[side as usize] = false;
+                // It may be all there was on this connection.
+                let mut carriers = flows.carriers(reading);
+                let into = carriers.borrow();
+                into.scribe.lost_from(at, side, bytes, why, into.sink);
+            }
             Talk::Held(_) | Talk::Done => {}
         }
     }
@@ -239,10 +267,8 @@ impl Flow {
     /// Says what the connection speaks, as soon as that is clear, and reads what was held.
     fn decide(&mut self, over: bool, at: Micros, flows: &mut Flows, reading: &mut Reading<'_>) {
         let Talk::Held(held) = &mut self.talk else { return };
-        let speech = match self.sure {
-            Sure::Seen => talk::of_both(held, over),
-            _ => talk::of_both_midway(held, over),
-        };
+        let midway = self.sure != Sure::Seen || self.missed != [0, 0];
+        let speech = if midway { talk::of_both_midway(held, over) } else { talk::of_both(held, over) };
         if speech == Speech::NotYet {
             return;
         }
@@ -253,10 +279,22 @@ impl Flow {
         let silent = [Side::Client, Side::Server].into_iter().find(|side| held[*side as usize].is_empty());
         self.talk = match speech {
             Speech::Http => self.http(),
-            Speech::JsonRpc => Talk::JsonRpc(Box::new(self.open_session(held_since(&held).unwrap_or(at), reading))),
+            Speech::JsonRpc => {
+                Talk::JsonRpc(Box::new(self.open_session(talk::held_since(&held).unwrap_or(at), reading)))
+            }
             speech => Talk::Unread(speech, 0),
         };
-        for (side, at, bytes) in in_time(held) {
+        for side in [Side::Client, Side::Server] {
+            let missed = self.missed[side as usize];
+            match &mut self.talk {
+                Talk::JsonRpc(scribe) if missed > 0 => scribe.cut(side, at, missed, MISSING, reading.sink),
+                Talk::Http(http) if missed > 0 => {
+                    http.gap(side, at, 0, MISSING, &mut flows.carriers(reading).borrow());
+                }
+                _ => {}
+            }
+        }
+        for (side, at, bytes) in talk::in_time(held) {
             self.bytes(side, at, &bytes, flows, reading);
         }
         // What looks like bare messages may be a part of something else, of which the other side has not spoken.
@@ -317,6 +355,17 @@ impl Flow {
         self.close(flows);
     }
 
+    /// No more of this connection is read, though there may be more.
+    pub(super) fn let_go(&mut self, at: Micros, flows: &mut Flows, reading: &mut Reading<'_>) {
+        for side in [Side::Client, Side::Server] {
+            if !self.over[side as usize] && !self.said_nothing() {
+                self.gap(side, at, 0, LET_GO, flows, reading);
+            }
+        }
+        self.finish(at, flows, reading);
+        flows.last_bare = None;
+    }
+
     /// No more of this connection is in the capture.
     pub(super) fn finish(&mut self, at: Micros, flows: &mut Flows, reading: &mut Reading<'_>) {
         if matches!(self.talk, Talk::Done) {
@@ -345,7 +394,7 @@ impl Flow {
 
     fn close(&mut self, flows: &mut Flows) {
         let sums = &mut flows.sums;
-        match &self.talk {
+        match std::mem::replace(&mut self.talk, Talk::Done) {
             Talk::Unread(speech, bytes) => {
                 let sum = match speech {
                     Speech::Tls => &mut sums.tls,
@@ -356,9 +405,9 @@ impl Flow {
                 sum.1 += bytes;
             }
             Talk::Http(http) => sums.unasked += http.unasked,
+            Talk::JsonRpc(scribe) => flows.last_bare = Some(scribe),
             _ => {}
         }
-        self.talk = Talk::Done;
     }
 }
 
@@ -376,18 +425,4 @@ impl Told {
             Given::Fin(_) => Told::Fin,
         }
     }
-}
-
-fn held_since(held: &Pieces) -> Option<Micros> {
-    held.iter().filter_map(|pieces| pieces.first()).map(|(at, _)| *at).min()
-}
-
-/// What both sides said, in the order they said it.
-fn in_time(held: Pieces) -> Vec<(Side, Micros, Vec<u8>)> {
-    let [client, server] = held;
-    let client = client.into_iter().map(|(at, bytes)| (Side::Client, at, bytes));
-    let server = server.into_iter().map(|(at, bytes)| (Side::Server, at, bytes));
-    let mut all: Vec<_> = client.chain(server).collect();
-    all.sort_by_key(|(_, at, _)| *at);
-    all
 }

@@ -1,9 +1,10 @@
 //! TCP segments of a whole capture → conversations.
 //!
 //! One [`Flow`] per connection, all of them into the same HTTP scribe, and the sums of what was not read. How many
-//! connections are held is bounded.
+//! connections are held is bounded: of those that are over a few are remembered, for what comes late, and of the others
+//! the ones that were quiet longest are let go, which is told.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
 use super::flow::Flow;
@@ -11,13 +12,16 @@ use super::http::{Carriers, Clients};
 use super::order::InOrder;
 use super::segment::Segment;
 use crate::event::http::{CarrierKey, HttpScribe, HttpSetup};
-use crate::event::redact::fresh_key;
-use crate::event::{Knows, Micros, Source};
+use crate::event::scribe::Scribe;
+use crate::event::{Happening, Knows, Micros, Source};
 use crate::import::Reading;
 use crate::import::renumbering::{Keys, Renumbering};
 
-/// Connections held at once. One costs a few hundred bytes when it is quiet.
-const MOST_FLOWS: usize = 100_000;
+/// Connections held at once. One costs a few kilobytes when it is quiet, up to a megabyte when a piece is missing.
+pub(super) const MOST_FLOWS: usize = 2048;
+
+/// Connections that are over and still known, for segments that come late.
+const MOST_OVER: usize = 512;
 
 pub struct Flows {
     flows: HashMap<(SocketAddr, SocketAddr), Flow>,
@@ -29,6 +33,12 @@ pub struct Flows {
     last_at: Micros,
     started: bool,
     order: InOrder,
+    /// Connections that are over, oldest first.
+    over: VecDeque<(SocketAddr, SocketAddr)>,
+    /// Counts segments, to tell which connection was quiet longest.
+    clock: u64,
+    /// The bare session that ended last, for what is known of the whole capture only later.
+    pub(super) last_bare: Option<Box<Scribe>>,
     pub sums: Sums,
 }
 
@@ -36,7 +46,7 @@ pub struct Flows {
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Sums {
     pub connections: u64,
-    pub refused: u64,
+    pub let_go: u64,
     pub tls: (u64, u64),
     pub http2: (u64, u64),
     pub other: (u64, u64),
@@ -54,7 +64,7 @@ impl Flows {
             knows: Knows::ALL,
             only_rpc: true,
             first_session: 0,
-            secret: fresh_key(),
+            secret: reading.secret(),
         });
         Flows {
             flows: HashMap::new(),
@@ -66,6 +76,9 @@ impl Flows {
             last_at: 0,
             started: false,
             order: InOrder::default(),
+            over: VecDeque::new(),
+            clock: 0,
+            last_bare: None,
             sums: Sums::default(),
         }
     }
@@ -110,11 +123,7 @@ impl Flows {
                 return;
             }
             if self.flows.len() >= MOST_FLOWS {
-                self.flows.retain(|_, flow| !flow.is_over());
-            }
-            if self.flows.len() >= MOST_FLOWS {
-                self.sums.refused += 1;
-                return;
+                self.make_room(at, reading);
             }
             self.sums.connections += 1;
             self.sums.midway += u64::from(!segment.syn);
@@ -122,8 +131,36 @@ impl Flows {
             self.next_connection += 1;
         }
         let Some(mut flow) = self.flows.remove(&key) else { return };
+        self.clock += 1;
+        flow.used = self.clock;
+        let was_over = flow.is_over();
         flow.segment(segment, at, self, reading);
+        if flow.is_over() && !was_over {
+            self.over.push_back(key);
+        }
         self.flows.insert(key, flow);
+        if self.over.len() > MOST_OVER
+            && let Some(oldest) = self.over.pop_front()
+            && self.flows.get(&oldest).is_some_and(Flow::is_over)
+        {
+            self.flows.remove(&oldest);
+        }
+    }
+
+    /// Lets go of the half of the connections that was quiet longest.
+    fn make_room(&mut self, at: Micros, reading: &mut Reading<'_>) {
+        let mut ages: Vec<_> = self.flows.iter().map(|(key, flow)| (flow.used, *key)).collect();
+        ages.sort_unstable();
+        ages.truncate(MOST_FLOWS / 2);
+        for (_, key) in ages {
+            if let Some(mut flow) = self.flows.remove(&key)
+                && !flow.is_over()
+            {
+                self.sums.let_go += 1;
+                flow.let_go(at, self, reading);
+            }
+        }
+        self.over.retain(|key| self.flows.contains_key(key));
     }
 
     fn end_flow(&mut self, key: (SocketAddr, SocketAddr), at: Micros, reading: &mut Reading<'_>) {
@@ -133,14 +170,21 @@ impl Flows {
         }
     }
 
-    /// The capture is over. Gives the time of its last packet.
+    /// The capture is over.
     pub fn finish(&mut self, reading: &mut Reading<'_>, notes: &[String], dropped: u64) {
         self.flush(reading);
         let mut keys: Vec<_> = self.flows.iter().map(|(key, flow)| (flow.number, *key)).collect();
         keys.sort_unstable();
         let at = self.last_at;
+        // What is known of the whole capture is told in all sessions that are open, or in the one that ended last.
+        let mut bare = Vec::new();
+        let last = self.last_bare.take();
         for (_, key) in keys {
             self.end_flow(key, at, reading);
+            bare.extend(self.last_bare.take());
+        }
+        if bare.is_empty() && !self.http.has_open_sessions() {
+            bare.extend(last);
         }
         let sums = self.sums;
         let mut told: Vec<String> = notes.to_vec();
@@ -158,24 +202,36 @@ impl Flows {
             told.push(format!("{} connections are in the capture in one direction only", sums.one_way));
         }
         if sums.unasked > 0 {
-            told.push(format!("{} HTTP responses answer requests from before the capture", sums.unasked));
+            told.push(format!("{} HTTP responses answer requests that are not in the capture", sums.unasked));
         }
         let passed = self.http.passed_over();
         if passed > 0 {
             told.push(format!("{passed} HTTP exchanges have nothing to do with JSON-RPC"));
         }
-        if sums.refused > 0 {
-            told.push(format!("{} segments of connections beyond {MOST_FLOWS} at once were not read", sums.refused));
+        if sums.let_go > 0 {
+            told.push(format!("{} connections were quiet while {MOST_FLOWS} were open, and were let go", sums.let_go));
+        }
+        let mut lost: Vec<(u64, u64, String)> = Vec::new();
+        if dropped > 0 {
+            lost.push((dropped, 0, "the capturing machine dropped packets".to_string()));
+        }
+        lost.extend(reading.take_troubles().into_iter().map(|(bytes, why)| (1, bytes, why)));
+        for scribe in &mut bare {
+            for text in &told {
+                reading.note(scribe, at, text.as_str());
+            }
+            for (events, bytes, why) in &lost {
+                let lost = Happening::Lost { from: None, events: *events, bytes: *bytes, why: why.clone() };
+                scribe.happening(at, None, lost, reading.sink);
+            }
         }
         let mut sink = Renumbering { reading, keys: &mut self.keys };
+        let ended_too = bare.is_empty();
         for text in &told {
-            self.http.note(at, text, &mut sink);
+            self.http.note_at_end(at, text, ended_too, &mut sink);
         }
-        if dropped > 0 {
-            self.http.lost(at, dropped, 0, "the capturing machine dropped packets", &mut sink);
-        }
-        for (bytes, why) in sink.reading.take_troubles() {
-            self.http.lost(at, 1, bytes, &why, &mut sink);
+        for (events, bytes, why) in &lost {
+            self.http.lost_at_end(at, (*events, *bytes), why, ended_too, &mut sink);
         }
         self.http.finish(at, &mut sink);
         // With no session at all these are the reason why.

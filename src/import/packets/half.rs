@@ -1,8 +1,9 @@
 //! One direction of a TCP connection: segments in any order → bytes in order, and gaps.
 //!
 //! Sequence numbers wrap around at 2^32: they are read as a distance from what was given last. Where two segments
-//! overlap, the bytes that came first count. What waits for a missing piece is bounded; past the bound, or once the other
-//! side has acknowledged what we do not have, the piece is given up and told as a gap.
+//! overlap, the bytes that came first count. What waits for a missing piece is bounded; past the bound, or as soon as the
+//! other side has acknowledged what we do not have, the piece is given up and told as a gap: nobody will send it again,
+//! and what the other side says from then on may be the answer to it.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +14,6 @@ pub const MOST_WAITING_BYTES: usize = 1024 * 1024;
 
 /// A piece further ahead than this is no reordering: the connection was started anew, or the segment is forged.
 const MOST_AHEAD: i64 = 1 << 30;
-
-/// After an acknowledgement the piece may still be a few packets behind in a capture of several queues.
-const PATIENCE: u32 = 16;
 
 #[derive(Debug, Default)]
 pub struct Half {
@@ -33,7 +31,6 @@ pub struct Half {
     /// Bytes the capture knows to be missing, by their place.
     holes: BTreeMap<u64, u64>,
     acked: Option<u64>,
-    since_ack: u32,
     pub retransmitted: u64,
 }
 
@@ -102,7 +99,6 @@ impl Half {
             let place = (start + payload.len() as i64).max(self.given as i64) as u64;
             self.holes.insert(place, end as u64 - place);
         }
-        self.since_ack += 1;
         self.drain(at, give);
     }
 
@@ -113,18 +109,8 @@ impl Half {
         let distance = i64::from(ack.wrapping_sub(next) as i32);
         if distance > 0 && distance < MOST_AHEAD {
             let place = self.given + distance as u64;
-            if self.acked.is_none_or(|acked| place > acked) {
-                self.acked = Some(place);
-                self.since_ack = 0;
-            }
+            self.acked = self.acked.max(Some(place));
         }
-        self.since_ack += 1;
-        self.drain(at, give);
-    }
-
-    /// The other side closes: what it has acknowledged and we have not will not come again.
-    pub fn settle(&mut self, at: Micros, give: &mut dyn FnMut(Given<'_>)) {
-        self.since_ack = PATIENCE + 1;
         self.drain(at, give);
     }
 
@@ -134,7 +120,7 @@ impl Half {
             self.skip_to(place, at, give);
             self.drain(at, give);
         }
-        self.settle(at, give);
+        self.drain(at, give);
         if let Some((end, fin_at)) = self.fin.take() {
             if end > self.given {
                 self.skip_to(end, at, give);
@@ -220,10 +206,8 @@ impl Half {
                 continue;
             }
             let acked = self.acked.filter(|acked| *acked > self.given);
-            let over = self.fin.is_some_and(|(end, _)| acked.is_some_and(|acked| acked >= end));
-            let gap = acked.filter(|_| over || self.since_ack > PATIENCE);
-            match (self.first_waiting(), gap) {
-                (Some(place), Some(_)) => self.skip_to(place, now, give),
+            match (self.first_waiting(), acked) {
+                (Some(place), Some(acked)) => self.skip_to(place.min(acked), now, give),
                 (Some(place), None) if self.waiting_bytes > MOST_WAITING_BYTES => self.skip_to(place, now, give),
                 (None, Some(acked)) if self.lacks(acked) > 0 => {
                     self.skip_to(self.given + self.lacks(acked), now, give);
@@ -305,9 +289,9 @@ mod tests {
         bench.put(1, b"ab", 0, false);
         bench.put(5, b"ef", 0, false);
         let mut told = Vec::new();
-        for _ in 0..=PATIENCE {
-            bench.half.acknowledged(7, 2, &mut |given| told.push(of(given)));
-        }
+        bench.half.acknowledged(3, 2, &mut |given| told.push(of(given)));
+        assert_eq!(told, []);
+        bench.half.acknowledged(7, 2, &mut |given| told.push(of(given)));
         assert_eq!(told, [Told::Gap(2), Told::Bytes(b"ef".to_vec())]);
         let mut bench = Bench::from(0);
         bench.put(100, b"x", 0, true);
@@ -317,17 +301,14 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_other_side_has_is_a_gap_when_it_closes() {
+    fn what_only_the_other_side_has_is_a_gap() {
         let mut bench = Bench::from(0);
         bench.put(1, b"ab", 0, false);
         let mut told = Vec::new();
         bench.half.acknowledged(9, 2, &mut |given| told.push(of(given)));
-        assert_eq!(told, []);
-        bench.half.settle(3, &mut |given| told.push(of(given)));
         assert_eq!(told, [Told::Gap(6)]);
         // The acknowledgement of a FIN is no byte, seen or not.
         bench.half.acknowledged(10, 4, &mut |given| told.push(of(given)));
-        bench.half.settle(4, &mut |given| told.push(of(given)));
         assert_eq!(told.len(), 1);
         // A FIN behind the gap is believed once it was acknowledged.
         let mut bench = Bench::from(0);

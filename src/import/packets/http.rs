@@ -8,8 +8,8 @@ use std::collections::{HashMap, VecDeque};
 use super::talk;
 use crate::event::http::{CarrierKey, HttpHappening, HttpScribe};
 use crate::event::{How, Micros, Party, Side, Sink};
-use crate::wire::http_head::Start;
-use crate::wire::http1::{Http1, Told};
+use crate::wire::http_head::{Head, Start};
+use crate::wire::http1::{Fault, Http1, Told};
 
 /// Where the carriers of all connections go.
 pub struct Carriers<'a> {
@@ -73,6 +73,11 @@ impl Clients {
     }
 }
 
+fn events_head(chunked: bool) -> String {
+    let coding = if chunked { "Transfer-Encoding: chunked\r\n" } else { "" };
+    format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{coding}\r\n")
+}
+
 pub struct HttpTalk {
     client: String,
     connection: u64,
@@ -85,6 +90,8 @@ pub struct HttpTalk {
     upgraded: bool,
     /// Bytes are missing from the responses since the last one that began.
     torn: bool,
+    /// The head of a response may be among what is missing.
+    headless: bool,
     /// Where messages of this side begin is known.
     synced: [bool; 2],
     /// It began before the capture, and no request was seen since.
@@ -104,6 +111,7 @@ impl HttpTalk {
             asking: None,
             upgraded: false,
             torn: false,
+            headless: false,
             synced,
             midway: synced != [true, true],
             unasked: 0,
@@ -114,8 +122,42 @@ impl HttpTalk {
         let Some(bytes) = self.synchronise(from, at, bytes, into) else { return };
         match from {
             Side::Client => self.read_requests(at, into, |http, tell| http.feed(bytes, tell)),
-            Side::Server => self.read_responses(at, into, |http, tell| http.feed(bytes, tell)),
+            Side::Server => {
+                self.make_up_head(at, bytes, into);
+                self.read_responses(at, into, |http, tell| http.feed(bytes, tell));
+            }
         }
+    }
+
+    /// Where the head of an event stream is missing, what follows says that it is one: it is read all the same, for it
+    /// holds the answers to requests of other connections. The same where its request is missing.
+    fn make_up_head(&mut self, at: Micros, bytes: &[u8], into: &mut Carriers<'_>) {
+        if let (true, Some(chunked)) = (self.headless, talk::begins_events(bytes)) {
+            self.headless = false;
+            if !self.open.is_empty() {
+                let head = events_head(chunked);
+                self.read_responses(at, into, |http, tell| http.feed(head.as_bytes(), tell));
+            }
+        }
+        let begins_stream = || {
+            let head = bytes.windows(4).position(|end| end == b"\r\n\r\n").map(|end| &bytes[..end + 4]);
+            let head = head.and_then(Head::read)?;
+            head.field("content-type").filter(|kind| kind.starts_with("text/event-stream")).map(|_| ())
+        };
+        if self.open.is_empty() && !self.responses.within_message() && bytes.starts_with(b"HTTP/1.1 200") {
+            if begins_stream().is_some() {
+                self.make_up_request(at, into);
+            }
+        }
+    }
+
+    fn make_up_request(&mut self, at: Micros, into: &mut Carriers<'_>) {
+        let fields: String = match into.clients.0.get(&self.client) {
+            Some(Whose::One(fields)) => fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect(),
+            _ => String::new(),
+        };
+        let request = format!("GET {UNSEEN} HTTP/1.1\r\nAccept: text/event-stream\r\n{fields}\r\n");
+        self.read_requests(at, into, |http, tell| http.feed(request.as_bytes(), tell));
     }
 
     /// What of these bytes belongs to messages whose beginning was seen.
@@ -145,19 +187,16 @@ impl HttpTalk {
 
     /// An event stream that began before the capture: it is read as far as it can be said whose it is.
     fn join_stream(&mut self, at: Micros, chunked: bool, bytes: u64, into: &mut Carriers<'_>) -> bool {
-        let fields = match into.clients.0.get(&self.client) {
+        match into.clients.0.get(&self.client) {
             None => return false,
             Some(Whose::Several) => {
                 into.scribe.lost(at, 0, bytes, "an event stream began before the capture", into.sink);
                 return false;
             }
-            Some(Whose::One(fields)) => fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")),
-        };
-        let fields: String = fields.collect();
-        let request = format!("GET {UNSEEN} HTTP/1.1\r\nAccept: text/event-stream\r\n{fields}\r\n");
-        let coding = if chunked { "Transfer-Encoding: chunked\r\n" } else { "" };
-        let response = format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{coding}\r\n");
-        self.read_requests(at, into, |http, tell| http.feed(request.as_bytes(), tell));
+            Some(Whose::One(_)) => {}
+        }
+        let response = events_head(chunked);
+        self.make_up_request(at, into);
         self.read_responses(at, into, |http, tell| http.feed(response.as_bytes(), tell));
         if let Some(carrier) = self.open.back().copied() {
             let text =
@@ -175,12 +214,16 @@ impl HttpTalk {
         if let Some(carrier) = carrier {
             into.take(carrier, at, HttpHappening::Lost { from, bytes, why });
             self.torn |= from == Side::Server;
-        } else if bytes > 0 {
-            into.scribe.lost(at, 0, bytes, why, into.sink);
+        }
+        if bytes > 0 && !carrier.is_some_and(|carrier| into.scribe.is_placed(carrier)) {
+            into.scribe.lost_from(at, from, if carrier.is_some() { 0 } else { bytes }, why, into.sink);
         }
         match from {
             Side::Client => self.read_requests(at, into, |http, tell| http.gap(bytes, tell)),
-            Side::Server => self.read_responses(at, into, |http, tell| http.gap(bytes, tell)),
+            Side::Server => {
+                self.headless = !self.responses.within_message() && !self.upgraded;
+                self.read_responses(at, into, |http, tell| http.gap(bytes, tell));
+            }
         }
     }
 
@@ -267,8 +310,9 @@ impl HttpTalk {
             }
             Told::Upgraded => {}
             Told::Fault(fault) => {
-                if let Some(carrier) = asking.or(open.back().copied()) {
-                    into.take(carrier, at, HttpHappening::Note(fault.name()));
+                // A gap was told as a loss.
+                if let Some(carrier) = asking.or(open.back().copied()).filter(|_| fault != Fault::Gap) {
+                    into.take(carrier, at, HttpHappening::Note(fault.sentence()));
                 }
             }
         });
@@ -317,7 +361,8 @@ impl HttpTalk {
                     }
                 }
                 Told::Upgraded => change = true,
-                Told::Fault(fault) => into.take(carrier, at, HttpHappening::Note(fault.name())),
+                Told::Fault(Fault::Gap) => {}
+                Told::Fault(fault) => into.take(carrier, at, HttpHappening::Note(fault.sentence())),
             }
         });
         if change {

@@ -59,6 +59,8 @@ fn one_direction_alone_says_nothing_about_the_other() {
         assert_eq!(kinds(&collected).len(), 3);
         assert!(losses(&collected).iter().all(|(from, _)| *from == Some(Side::Server)));
         assert!(losses(&collected).iter().any(|(_, why)| why.contains("only one direction")), "http {http}");
+        let noted = |what: &&Happening| matches!(what, Happening::Note { text } if text.contains("one direction"));
+        assert!(happened(&collected).iter().any(noted), "http {http}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a connection speaks, told from its first bytes; where those were not seen, from those that were.
 
-use crate::event::Micros;
+use crate::event::{Micros, Side};
+use crate::wire::Framing;
 
 /// What is kept of each side until it is clear.
 const MOST_HELD_BYTES: usize = 16 * 1024;
@@ -23,9 +24,25 @@ const METHODS: &[&[u8]] =
     &[b"GET ", b"POST ", b"DELETE ", b"PUT ", b"HEAD ", b"OPTIONS ", b"PATCH ", b"CONNECT ", b"TRACE "];
 const HTTP2: &[u8] = b"PRI * HTTP/2.0\r\n";
 const FRAMED: &[u8] = b"content-";
+const LENGTH: &[u8] = b"content-length:";
 
 /// What each side said so far, the client first.
 pub type Pieces = [Vec<(Micros, Vec<u8>)>; 2];
+
+/// When the first of it was said.
+pub fn held_since(held: &Pieces) -> Option<Micros> {
+    held.iter().filter_map(|pieces| pieces.first()).map(|(at, _)| *at).min()
+}
+
+/// What both sides said, in the order they said it.
+pub fn in_time(held: Pieces) -> Vec<(Side, Micros, Vec<u8>)> {
+    let [client, server] = held;
+    let client = client.into_iter().map(|(at, bytes)| (Side::Client, at, bytes));
+    let server = server.into_iter().map(|(at, bytes)| (Side::Server, at, bytes));
+    let mut all: Vec<_> = client.chain(server).collect();
+    all.sort_by_key(|(_, at, _)| *at);
+    all
+}
 
 fn said(pieces: &[(Micros, Vec<u8>)]) -> Vec<u8> {
     pieces.iter().flat_map(|(_, bytes)| bytes.iter().copied()).take(MOST_HELD_BYTES).collect()
@@ -118,6 +135,28 @@ pub fn frame_start(bytes: &[u8]) -> Option<usize> {
     let line =
         memchr::memchr_iter(b'\n', bytes).map(|at| at + 1).find(|at| *at == bytes.len() || begins(&bytes[*at..]));
     framed.into_iter().chain(line).min()
+}
+
+/// The same behind a gap, where the framing of this side is known or can be: what looks like a message may be an object
+/// within one, so only the header of a frame counts, or a line that says it is JSON-RPC.
+pub fn frame_start_again(bytes: &[u8], framing: Option<Framing>) -> Option<usize> {
+    if framing == Some(Framing::ContentLength) {
+        return header_start(bytes);
+    }
+    let says_so = |at: usize| {
+        let line = &bytes[at..bytes.len().min(at + LOOK_BYTES)];
+        let line = &line[..memchr::memchr(b'\n', line).unwrap_or(line.len())];
+        matches!(line.first(), Some(b'{' | b'[')) && memchr::memmem::find(line, b"\"jsonrpc\"").is_some()
+    };
+    let mut starts = std::iter::once(0).chain(memchr::memchr_iter(b'\n', bytes).map(|at| at + 1));
+    let line = starts.find(|at| *at == bytes.len() || says_so(*at));
+    let header = header_start(bytes).filter(|_| framing.is_none());
+    line.into_iter().chain(header).min()
+}
+
+fn header_start(bytes: &[u8]) -> Option<usize> {
+    let begins = |at: &usize| bytes[*at..].get(..LENGTH.len()).is_some_and(|head| head.eq_ignore_ascii_case(LENGTH));
+    memchr::memchr2_iter(b'C', b'c', bytes).find(begins)
 }
 
 fn has_signs(text: &[u8]) -> bool {
@@ -244,6 +283,17 @@ mod tests {
             (b"within a message", None),
         ] {
             assert_eq!(frame_start(bytes), start, "{}", String::from_utf8_lossy(bytes));
+        }
+        let (lines, framed) = (Some(Framing::Lines), Some(Framing::ContentLength));
+        for (bytes, framing, start) in [
+            (&b"{\"a\":1}}\n{\"jsonrpc\":\"2.0\"}\n"[..], lines, Some(9)),
+            (b"{\"jsonrpc\":\"2.0\"}\n", lines, Some(0)),
+            (b"{\"a\":1}}", lines, None),
+            (b"{\"jsonrpc\":\"2.0\"}", framed, None),
+            (b"{\"a\":1}}Content-Length: 2\r\n\r\n{}", framed, Some(8)),
+            (b"Content-Length: 2\r\n\r\n{}", None, Some(0)),
+        ] {
+            assert_eq!(frame_start_again(bytes, framing), start, "{}", String::from_utf8_lossy(bytes));
         }
         assert_eq!(begins_events(b"b7\r\nevent: message\r\n"), Some(true));
         assert_eq!(begins_events(b"data: {}\n\n"), Some(false));

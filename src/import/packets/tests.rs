@@ -119,8 +119,44 @@ fn a_cut_last_packet_leaves_the_others() {
         for cut in 1..40 {
             let collected = collect(file[..file.len() - cut].to_vec()).expect("readable");
             assert_eq!(kinds(&collected), EXCHANGE);
+            let breaks = |what: &&Happening| matches!(what, Happening::Note { text } if text.contains("breaks off"));
+            assert!(happened(&collected).iter().any(breaks), "cut {cut}");
         }
     }
+}
+
+#[test]
+fn a_break_is_told_in_a_session_that_had_ended() {
+    let with_id = |text: &[u8], more: &str| post(text, &format!("Mcp-Session-Id: a\r\n{more}"));
+    let gone = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    let mut capture = Capture::new(Link::Ethernet, false);
+    capture.open().put(true, ACK, &with_id(PING, "")).put(false, ACK, &ok(PONG));
+    let delete = b"DELETE /rpc HTTP/1.1\r\nHost: x\r\nMcp-Session-Id: a\r\n\r\n";
+    capture.put(true, ACK, delete).put(false, ACK, gone).close();
+    let file = capture.pcap(false, false);
+    let collected = collect(file[..file.len() - 5].to_vec()).expect("readable");
+    assert!(happened(&collected).iter().any(|what| matches!(what, Happening::SessionEnded { .. })));
+    let breaks = |what: &&Happening| matches!(what, Happening::Note { text } if text.contains("breaks off"));
+    assert_eq!(happened(&collected).iter().filter(|what| breaks(what)).count(), 1);
+    // What stands for the session's id is the same whenever the file is read.
+    assert_eq!(collect(file.clone()).expect("readable").events, collect(file).expect("readable").events);
+}
+
+#[test]
+fn of_many_connections_the_quiet_ones_are_let_go() {
+    let mut capture = Capture::new(Link::Raw, false);
+    let many = super::flows::MOST_FLOWS + 100;
+    for number in 0..many {
+        capture.client_port = 10_000 + number as u16;
+        capture.open().put(true, ACK, PING);
+    }
+    // The last of them goes on.
+    capture.put(false, ACK, PONG).close();
+    let collected = collect(capture.pcap(false, false)).expect("readable");
+    assert_eq!(collected.sessions.len(), many);
+    assert_eq!(kinds(&collected).len(), many + 1);
+    let let_go = losses(&collected).iter().filter(|(_, why)| why.contains("was let go")).count();
+    assert!(let_go >= 100 && let_go < many * 2, "{let_go}");
 }
 
 #[test]
