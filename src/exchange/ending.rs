@@ -392,6 +392,13 @@ impl Fold {
             _ if late && !after_end => Outcome::Orphaned,
             // Without times, that others asked later were answered is all there is to go by.
             _ if !self.knows.times && exchange.cause == Cause::PeerAlive => Outcome::Orphaned,
+            // That the client took its leave may be in what is missing.
+            End::ByServer(_)
+                if open.asker == Side::Client && self.gap[Side::Client as usize].is_some_and(|gap| gap > open.seq) =>
+            {
+                exchange.cause = Cause::CaptureGap;
+                return;
+            }
             End::ByServer(_)
                 if open.asker == Side::Client && !self.ends.stopped_by_signal && self.ends.said.is_none() =>
             {

@@ -123,4 +123,9 @@ mod tests {
             "#,
         );
     }
+
+    #[test]
+    fn the_leave_may_be_in_what_is_missing() {
+        check("protocol lsp\n 0s -> 1 a\n 1s |lost 1 from client|\n 2s |server closed|\n = 1 in-flight");
+    }
 }

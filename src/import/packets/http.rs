@@ -139,15 +139,17 @@ impl HttpTalk {
                 self.read_responses(at, into, |http, tell| http.feed(head.as_bytes(), tell));
             }
         }
-        let begins_stream = || {
-            let head = bytes.windows(4).position(|end| end == b"\r\n\r\n").map(|end| &bytes[..end + 4]);
-            let head = head.and_then(Head::read)?;
-            head.field("content-type").filter(|kind| kind.starts_with("text/event-stream")).map(|_| ())
+        let is_stream = || {
+            let end = memchr::memmem::find(bytes, b"\r\n\r\n")?;
+            let head = Head::read(&bytes[..end + 4])?;
+            Some(head.field("content-type")?.starts_with("text/event-stream"))
         };
-        if self.open.is_empty() && !self.responses.within_message() && bytes.starts_with(b"HTTP/1.1 200") {
-            if begins_stream().is_some() {
-                self.make_up_request(at, into);
-            }
+        if self.open.is_empty()
+            && !self.responses.within_message()
+            && bytes.starts_with(b"HTTP/1.1 200")
+            && is_stream() == Some(true)
+        {
+            self.make_up_request(at, into);
         }
     }
 
@@ -208,8 +210,8 @@ impl HttpTalk {
 
     pub fn gap(&mut self, from: Side, at: Micros, bytes: u64, why: &str, into: &mut Carriers<'_>) {
         let carrier = match from {
-            Side::Client => self.asking,
-            Side::Server => self.open.front().copied(),
+            Side::Client if !self.upgraded => self.asking,
+            _ => self.open.front().copied(),
         };
         if let Some(carrier) = carrier {
             into.take(carrier, at, HttpHappening::Lost { from, bytes, why });
