@@ -238,7 +238,8 @@ fn accusations(file: Vec<u8>) -> Option<(Vec<(String, u64)>, bool)> {
 
 #[test]
 fn whichever_packet_is_missing_nobody_is_accused_of_what_did_not_happen() {
-    let talks: [(&str, fn(&mut Capture)); 5] = [
+    type Talk = (&'static str, fn(&mut Capture));
+    let talks: [Talk; 5] = [
         ("lines", lines),
         ("content-length", content_length),
         ("http", http),
