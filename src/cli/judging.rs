@@ -10,7 +10,7 @@ use super::open::{self, Place, Reader};
 use super::place::StorePlace;
 use super::sessions::open_with_spools;
 use crate::error::{Error, Result};
-use crate::event::{Bodies, Event, Session, SessionKey, Side};
+use crate::event::{Bodies, Event, Happening, Session, SessionKey, Side, What};
 use crate::exchange::Fact;
 use crate::exchange::gauge::{Gauge, GaugeReader};
 use crate::finding::{Analyzer, Options, sessions};
@@ -21,6 +21,13 @@ use crate::report::{Report, Told};
 
 /// Sessions that keep their curves and rows; of older ones in a long store only the figures are kept.
 const MOST_WITH_CURVES: usize = 200;
+
+/// A log may tell of many sessions by turns. When there are more than this, those are judged that have ended and of which
+/// nothing has come for a while.
+const MANY_RUNNING: usize = 256;
+
+/// So many events of others make that while.
+const QUIET_EVENTS: u64 = 1024;
 
 /// What to read and how: flattened into `analyze` and `chart`.
 #[derive(clap::Args, Debug, Clone)]
@@ -70,8 +77,12 @@ impl Subject {
             )));
         }
         let mut judging = Judging::new(options, &self.gauge, is_store, &paths);
-        let remarks =
+        let mut remarks =
             open::read(&paths, self.session.as_deref().filter(|_| is_store), &self.import_options(), &mut judging)?;
+        if judging.late > 0 {
+            remarks
+                .push(format!("{} events came long after the end of their session and are not judged.", judging.late));
+        }
         let mut sessions = judging.finish();
         if let (Some(wanted), false) = (&self.session, is_store) {
             sessions = pick(sessions, wanted)?;
@@ -114,6 +125,10 @@ struct Running {
     peers: Peers,
     rows: Rows,
     events: u64,
+    /// Somebody has closed or ended it.
+    ended: bool,
+    /// How many events had been seen when the last of it came.
+    last_seen: u64,
 }
 
 struct Judging<'a> {
@@ -126,6 +141,10 @@ struct Judging<'a> {
     done: Vec<(usize, Told)>,
     bar: ProgressBar,
     seen: u64,
+    /// With so many running, the next looks for those that have ended.
+    next_look: usize,
+    /// Events of sessions that had been judged.
+    late: u64,
 }
 
 impl<'a> Judging<'a> {
@@ -139,6 +158,8 @@ impl<'a> Judging<'a> {
             done: Vec::new(),
             bar: progress(paths),
             seen: 0,
+            next_look: MANY_RUNNING,
+            late: 0,
         }
     }
 
@@ -158,6 +179,20 @@ impl<'a> Judging<'a> {
             let place = self.done.len() - 1 - MOST_WITH_CURVES;
             self.done[place].1.forget_curves();
         }
+    }
+
+    fn settle_the_ended(&mut self) {
+        let quiet = |running: &Running| running.ended && self.seen - running.last_seen > QUIET_EVENTS;
+        let mut over: Vec<(usize, SessionKey)> = self
+            .running
+            .iter()
+            .filter(|(_, running)| quiet(running))
+            .map(|(key, running)| (running.place, *key))
+            .collect();
+        over.sort_unstable();
+        over.into_iter().for_each(|(_, key)| self.settle(key));
+        // Where none had ended, a look at each new session would take longer and longer.
+        self.next_look = MANY_RUNNING.max(self.running.len() * 2);
     }
 
     fn finish(mut self) -> Vec<Told> {
@@ -187,6 +222,9 @@ impl Reader for Judging<'_> {
             open.into_iter().for_each(|key| self.settle(key));
         }
         self.settle(session.key);
+        if self.running.len() >= self.next_look {
+            self.settle_the_ended();
+        }
         let running = Running {
             place: self.begun,
             session: session.clone(),
@@ -195,6 +233,8 @@ impl Reader for Judging<'_> {
             peers: Peers::default(),
             rows: Rows::default(),
             events: 0,
+            ended: false,
+            last_seen: self.seen,
         };
         self.begun += 1;
         self.running.insert(session.key, running);
@@ -205,8 +245,16 @@ impl Reader for Judging<'_> {
         if self.seen.is_multiple_of(4096) {
             self.bar.inc(4096);
         }
-        let Some(running) = self.running.get_mut(&event.session) else { return };
+        let Some(running) = self.running.get_mut(&event.session) else {
+            self.late += 1;
+            return;
+        };
         running.events += 1;
+        running.last_seen = self.seen;
+        running.ended |= matches!(
+            event.what,
+            What::Happening(Happening::Closed { .. } | Happening::Exited { .. } | Happening::SessionEnded { .. })
+        );
         running.peers.event(event);
         running.gauges.event(event, bodies);
         let rows = &mut running.rows;
