@@ -26,10 +26,11 @@ pub struct Kept {
 /// One for each target, in the order they come.
 pub fn kept<'a>(sessions: impl Iterator<Item = &'a Judged>) -> Vec<Kept> {
     let mut targets: Vec<(&str, Vec<HttpSession>)> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
     for judged in sessions {
         let Some(session) = judged.http_session else { continue };
         let target = judged.session.target.as_str();
-        let place = targets.iter().position(|(known, _)| *known == target).unwrap_or_else(|| {
+        let place = *places.entry(target).or_insert_with(|| {
             targets.push((target, Vec::new()));
             targets.len() - 1
         });

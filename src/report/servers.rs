@@ -1,5 +1,8 @@
 //! Sessions of one server side by side, release by release: did the last one leak more?
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use super::Told;
 use crate::event::Micros;
 
@@ -57,17 +60,19 @@ impl Change {
 /// Groups by server (name and version), servers by name, releases in the order in which they were first seen.
 pub fn releases(sessions: &[Told]) -> Vec<Release> {
     let mut releases: Vec<Release> = Vec::new();
+    let mut places: HashMap<(String, Option<String>), usize> = HashMap::new();
     for told in sessions {
         let judged = &told.judged;
         let (server, version) = match &told.peers.server {
             Some(program) => (program.name.clone(), program.version.clone()),
             None => (judged.session.name.clone(), None),
         };
-        let place = releases.iter().position(|known| known.server == server && known.version == version);
         let first_at = judged.first_at.unwrap_or(judged.session.started_at);
-        let release = match place {
-            Some(place) => &mut releases[place],
-            None => {
+        let release = match places.entry((server, version)) {
+            Entry::Occupied(place) => &mut releases[*place.get()],
+            Entry::Vacant(place) => {
+                let (server, version) = place.key().clone();
+                place.insert(releases.len());
                 releases.push(Release {
                     server,
                     version,
