@@ -17,7 +17,7 @@ use crate::event::http::HttpSetup;
 use crate::event::redact::fresh_key;
 use crate::event::tape::Tape;
 use crate::event::{Knows, SessionKey, Source, Stamper};
-use crate::peer::http::Address;
+use crate::peer::dial::Address;
 use crate::store::recorder::{Heading, Recorder, Recording};
 use crate::tap::http::{HttpTranscriber, Notes, Proxy as Tap, ProxyLimits, ProxySetup, Switch};
 

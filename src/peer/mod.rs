@@ -3,7 +3,7 @@
 //! Comes in: where it is (a command, an address). Goes out: a way to send it bytes or requests and to hear what it
 //! says. This room refuses to know what is said, and uses nothing of ours but errors.
 
-mod along;
 #[cfg(unix)]
 pub mod child;
+pub mod dial;
 pub mod http;

@@ -22,7 +22,8 @@ use tokio::task::{AbortHandle, LocalSet};
 use super::{Heard, HeardWhat, Peer};
 use crate::error::{Doing, Error, Result};
 use crate::event::{Happening, How, Party, Stamper};
-use crate::peer::http::{Address, Kept, Trouble, Upstream};
+use crate::peer::dial::Address;
+use crate::peer::http::{Kept, Trouble, Upstream};
 use crate::rpc::Mark;
 use crate::wire::sse::{Said, Sse};
 
@@ -198,9 +199,9 @@ impl Talk {
             *self.version.borrow_mut() = Some(version);
         }
         let sent = body.len() as u64;
-        let (response, mut lease) = match self.upstream.send(&self.kept, self.request("POST", body)).await {
+        let (response, lease) = match self.upstream.send(&self.kept, self.request("POST", body)).await {
             Ok(answered) => answered,
-            Err(Trouble::Unreachable { why, .. }) => {
+            Err(Trouble::Unreachable(why)) => {
                 self.tell(HeardWhat::Unreachable(why));
                 return;
             }
@@ -214,7 +215,6 @@ impl Talk {
                 return self.happened(carrier, closed);
             }
         };
-        lease.drive_apart();
         let _ = head.send(());
         let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_string);
         if opens && let Some(session) = text("mcp-session-id") {
@@ -238,10 +238,9 @@ impl Talk {
         let opened =
             Happening::CarrierOpened { method: "GET".to_string(), target: self.path.clone(), headers: Vec::new() };
         self.happened(carrier, opened);
-        let Ok((response, mut lease)) = self.upstream.send(&self.kept, self.request("GET", Vec::new())).await else {
+        let Ok((response, _lease)) = self.upstream.send(&self.kept, self.request("GET", Vec::new())).await else {
             return;
         };
-        lease.drive_apart();
         let status = response.status().as_u16();
         self.happened(carrier, Happening::CarrierHead { status, headers: Vec::new() });
         if status == 200 {

@@ -5,40 +5,36 @@
 //! and gets its share of the clients, so that a request never changes threads.
 //! Refuses to know what the bytes mean: all reading happens on the recorder's side ([`HttpTranscriber`]).
 
-mod body;
-mod forward;
-mod guard;
-mod heads;
+mod ends;
+mod exchange;
+mod fields;
+mod framing;
+mod line;
 mod notes;
 mod pulse;
+mod request;
+mod response;
 mod tunnel;
 
 pub use notes::{HttpTranscriber, Notes};
 
-use std::convert::Infallible;
-use std::future::poll_fn;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream};
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use hyper::header::HeaderValue;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 
 use crate::error::{Doing, Error, Result};
-use crate::peer::http::{Address, Upstream};
+use crate::peer::dial::{Address, Dialer};
 
-use forward::{Forwarder, Line, forward, unread};
-use guard::Watched;
-use heads::Hosts;
+use fields::Hosts;
+use line::{Forwarder, Line};
 use pulse::Watch;
+use response::own_words;
 
 /// What the user chose.
 #[derive(Debug, Clone)]
@@ -59,7 +55,7 @@ pub struct ProxyLimits {
     pub connections: usize,
     /// The head of a request, in bytes. As much as common servers take, several times over.
     pub head_bytes: usize,
-    /// Fields of a request; hyper's own bound, beyond which it answers 431.
+    /// Fields of a request; as many as common servers take.
     pub fields: usize,
     /// A connection on which no request comes, or a head that does not get on, is closed after this.
     pub idle: Duration,
@@ -158,14 +154,12 @@ impl Proxy {
 
     fn forwarder(&self, carriers: &Arc<AtomicU64>, cut: &Arc<AtomicBool>) -> Result<Forwarder> {
         let setup = &self.setup;
-        let own_host = match setup.own_host {
-            true => Some(HeaderValue::from_str(&setup.upstream.authority).doing("reading the upstream's name")?),
-            false => None,
-        };
         Ok(Forwarder {
-            upstream: Upstream::new(setup.upstream.clone())?,
+            dialer: Dialer::new(setup.upstream.clone())?,
             hosts: Hosts::new(setup.listen.ip(), &setup.upstream.authority, &setup.allow_hosts),
-            own_host,
+            own_host: setup.own_host,
+            head_bytes: setup.limits.head_bytes,
+            fields: setup.limits.fields,
             upload_idle_limit: setup.limits.upload_idle,
             notes: self.notes.clone(),
             carriers: carriers.clone(),
@@ -295,61 +289,21 @@ impl Worker {
         let Ok(stream) = TcpStream::from_std(stream) else { return };
         let number = self.counts.connections.fetch_add(1, Ordering::Relaxed) + 1;
         let _ = stream.set_nodelay(true);
-        let ground = self.watch.follow();
-        let line = Arc::new(Line {
-            number,
-            client: client.ip().to_string(),
-            ground: ground.clone(),
-            requests: AtomicU64::new(0),
-            kept: Arc::default(),
-            open: open.clone(),
-        });
-        let (forwarder, served_line) = (self.forwarder.clone(), line.clone());
-        let service = service_fn(move |request| {
-            let (forwarder, line) = (forwarder.clone(), served_line.clone());
-            // Boxed, since it is large, and handed on several times before it runs.
-            Box::pin(async move { Ok::<_, Infallible>(forward(forwarder, line, request).await) })
-        });
-        // A client that closes its end while it waits is taken for gone, and upstream is told at once: that is how clients
-        // of JSON-RPC give up, and nothing else tells a half-closed connection from a closed one. (So does nginx.)
-        let connection = http1::Builder::new()
-            .half_close(false)
-            .preserve_header_case(true)
-            .auto_date_header(false)
-            .max_headers(self.limits.fields)
-            .max_header_size(self.limits.head_bytes)
-            .serve_connection(TokioIo::new(Watched::new(stream, ground.clone())), service)
-            .with_upgrades();
-        let (watched, forwarder) = (ground.clone(), self.forwarder.clone());
+        let pulse = self.watch.follow();
+        let line = Line::new(self.forwarder.clone(), stream, pulse.clone(), number, client.ip().to_string());
+        let open = open.clone();
         let task = tokio::spawn(async move {
-            let _counted = counted;
-            let mut connection = pin!(connection);
-            let mut told = false;
-            let served = poll_fn(|context| {
-                if !told && watched.pulse.is_ending(context.waker()) {
-                    told = true;
-                    connection.as_mut().graceful_shutdown();
-                }
-                connection.as_mut().poll(context)
-            });
-            if let Err(cause) = served.await
-                && cause.is_parse()
-            {
-                unread(&forwarder, &line, &cause);
-            }
+            line.serve().await;
+            drop((counted, open));
         });
-        ground.pulse.is_of(task.abort_handle());
+        pulse.is_of(task.abort_handle());
     }
 }
 
 /// Says that there are too many connections, without waiting for anything.
 fn turn_away(mut stream: StdStream) {
-    let words = "rpctap: too many connections\n";
-    let _ = write!(
-        stream,
-        "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{words}",
-        words.len()
-    );
+    let words = own_words(503, "rpctap: too many connections\n", true, false);
+    let _ = stream.write_all(words.as_bytes());
 }
 
 /// Each exchange takes two file descriptors, and the usual limit of 1024 is meant for programs that use select(2).

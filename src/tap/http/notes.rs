@@ -5,18 +5,15 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use hyper::header::HeaderMap;
+use httparse::Header;
 
 use crate::event::http::secret_names::is_plain;
 use crate::event::http::secrets::Secrets;
 use crate::event::http::{HttpHappening, HttpScribe, HttpSetup, says_nothing_new};
 use crate::event::tape::{Record, Tape, Transcriber};
 use crate::event::{How, Micros, Party, Side, Sink, Stamper};
-
-use super::guard::{Ended, Ground};
-use super::pulse::Pulse;
 
 /// Where notes go: the tape. Appending never waits for a reader. Credentials are hashed before they come there, since
 /// a tape that is full goes to disk.
@@ -83,17 +80,14 @@ const DONE: u8 = 11;
 /// The proxy has ended.
 const FINISH: u8 = 12;
 
-const REQUEST_ENDED: u8 = 1;
-const OVER: u8 = 2;
-
-/// One HTTP exchange, seen by the parts of the proxy that move its bytes. Told as closed exactly once.
+/// One HTTP exchange, seen by the parts of the proxy that move its bytes. Told as closed exactly once: if by nobody
+/// else, then when it is dropped.
 pub(super) struct Carrier {
     number: u64,
     notes: Arc<Notes>,
-    ground: Arc<Ground>,
     /// The proxy ends what is still open.
     cut: Arc<AtomicBool>,
-    state: AtomicU8,
+    over: bool,
 }
 
 thread_local! {
@@ -111,12 +105,20 @@ fn text(desk: &mut Vec<u8>, bytes: &[u8]) {
     desk.extend_from_slice(bytes);
 }
 
-fn field_list(desk: &mut Vec<u8>, fields: &HeaderMap, secrets: &Secrets) {
-    for (name, value) in fields.iter().filter(|(name, _)| !says_nothing_new(name.as_str())) {
-        text(desk, name.as_str().as_bytes());
-        match is_plain(name.as_str(), value.as_bytes()) {
-            true => text(desk, value.as_bytes()),
-            false => hidden(desk, name.as_str(), value.as_bytes(), secrets),
+/// All fields worth keeping, with their names in lower case and without secrets.
+fn field_list(desk: &mut Vec<u8>, fields: &[Header<'_>], secrets: &Secrets) {
+    for field in fields {
+        let begin = desk.len();
+        text(desk, field.name.as_bytes());
+        let (_, written) = desk[begin..].split_at_mut(4);
+        written.make_ascii_lowercase();
+        let name = std::str::from_utf8(written).unwrap_or(field.name);
+        if says_nothing_new(name) {
+            desk.truncate(begin);
+        } else if is_plain(name, field.value) {
+            text(desk, field.value);
+        } else {
+            hidden(desk, &field.name.to_ascii_lowercase(), field.value, secrets);
         }
     }
 }
@@ -145,8 +147,8 @@ struct Hashed {
 }
 
 impl Carrier {
-    pub(super) fn new(number: u64, notes: Arc<Notes>, ground: Arc<Ground>, cut: Arc<AtomicBool>) -> Carrier {
-        Carrier { number, notes, ground, cut, state: AtomicU8::new(0) }
+    pub(super) fn new(number: u64, notes: Arc<Notes>, cut: Arc<AtomicBool>) -> Carrier {
+        Carrier { number, notes, cut, over: false }
     }
 
     fn put(&self, kind: u8, write: impl FnOnce(&mut Vec<u8>)) {
@@ -158,7 +160,7 @@ impl Carrier {
         });
     }
 
-    pub(super) fn request(&self, client: &str, connection: u64, method: &str, target: &str, fields: &HeaderMap) {
+    pub(super) fn request(&self, client: &str, connection: u64, method: &str, target: &str, fields: &[Header<'_>]) {
         self.put(REQUEST, |desk| {
             desk.extend_from_slice(&connection.to_le_bytes());
             text(desk, client.as_bytes());
@@ -168,7 +170,7 @@ impl Carrier {
         });
     }
 
-    pub(super) fn response(&self, status: u16, fields: &HeaderMap) {
+    pub(super) fn response(&self, status: u16, fields: &[Header<'_>]) {
         self.put(RESPONSE, |desk| {
             desk.extend_from_slice(&status.to_le_bytes());
             field_list(desk, fields, &self.notes.secrets);
@@ -176,65 +178,53 @@ impl Carrier {
     }
 
     pub(super) fn body(&self, from: Side, bytes: &[u8]) {
-        let kind = if from == Side::Client { REQUEST_BODY } else { RESPONSE_BODY };
-        self.notes.put(self.number, kind, bytes);
-    }
-
-    pub(super) fn request_end(&self) {
-        if self.state.fetch_or(REQUEST_ENDED, Ordering::Relaxed) & REQUEST_ENDED == 0 {
-            self.notes.put(self.number, REQUEST_END, &[]);
+        if !bytes.is_empty() && !self.over {
+            let kind = if from == Side::Client { REQUEST_BODY } else { RESPONSE_BODY };
+            self.notes.put(self.number, kind, bytes);
         }
     }
 
-    pub(super) fn request_ended(&self) -> bool {
-        self.state.load(Ordering::Relaxed) & REQUEST_ENDED != 0
+    pub(super) fn request_end(&self) {
+        if !self.over {
+            self.notes.put(self.number, REQUEST_END, &[]);
+        }
     }
 
     pub(super) fn response_end(&self) {
         self.notes.put(self.number, RESPONSE_END, &[]);
     }
 
-    pub(super) fn trailers(&self, from: Side, fields: &HeaderMap) {
-        let kind = if from == Side::Client { REQUEST_TRAILERS } else { RESPONSE_TRAILERS };
-        self.put(kind, |desk| field_list(desk, fields, &self.notes.secrets));
+    pub(super) fn trailers(&self, from: Side, fields: &[Header<'_>]) {
+        if !self.over {
+            let kind = if from == Side::Client { REQUEST_TRAILERS } else { RESPONSE_TRAILERS };
+            self.put(kind, |desk| field_list(desk, fields, &self.notes.secrets));
+        }
     }
 
     pub(super) fn note(&self, words: &str) {
         self.notes.put(self.number, NOTE, words.as_bytes());
     }
 
-    pub(super) fn pulse(&self) -> &Pulse {
-        &self.ground.pulse
-    }
-
-    fn over(&self) -> bool {
-        let was_over = self.state.fetch_or(OVER, Ordering::Relaxed) & OVER != 0;
-        if !was_over {
-            self.pulse().awaits_head();
-        }
-        was_over
-    }
-
-    pub(super) fn done(&self) {
-        if !self.over() {
+    /// The response is whole.
+    pub(super) fn done(&mut self) {
+        if !std::mem::replace(&mut self.over, true) {
             self.notes.put(self.number, DONE, &[]);
         }
     }
 
-    pub(super) fn closed(&self, by: Party, how: How) {
-        if !self.over() {
+    pub(super) fn closed(&mut self, by: Party, how: How) {
+        if !std::mem::replace(&mut self.over, true) {
             self.notes.put(self.number, CLOSED, &[party_code(by), how_code(how)]);
         }
     }
+}
 
-    /// The client's side was dropped before the end: the client left, unless it is we who are leaving.
-    pub(super) fn left(&self) {
-        if self.cut.load(Ordering::Relaxed) {
-            return self.closed(Party::Tap, How::Eof);
-        }
-        match self.ground.ended() {
-            Ended::Eof => self.closed(Party::Client, How::Eof),
-            Ended::Torn | Ended::NotYet => self.closed(Party::Client, How::Reset),
+impl Drop for Carrier {
+    /// The connection was dropped before the end: the client left, unless it is we who are leaving.
+    fn drop(&mut self) {
+        match self.cut.load(Ordering::Relaxed) {
+            true => self.closed(Party::Tap, How::Eof),
+            false => self.closed(Party::Client, How::Reset),
         }
     }
 }

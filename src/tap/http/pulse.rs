@@ -1,7 +1,7 @@
 //! Whether a client's connection gets on: who has waited for whom since when, in whole seconds.
 //!
-//! Comes in: what a connection waits for, told as it changes. Goes out: connections to close and uploads to ask once
-//! more. One look a second at all connections of a worker stands for timers of their own, which would be set and
+//! Comes in: what a connection waits for, told as it changes. Goes out: connections to close, and uploads to look at
+//! once more. One look a second at all connections of a worker stands for timers of their own, which would be set and
 //! cleared several times for each request.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
@@ -11,14 +11,12 @@ use std::time::Duration;
 
 use tokio::task::AbortHandle;
 
-use super::guard::Ground;
-
 /// A worker's time in seconds, and the connections that live by it.
 #[derive(Default)]
 pub(super) struct Watch {
     now: AtomicU32,
     ending: AtomicBool,
-    grounds: Mutex<Vec<Weak<Ground>>>,
+    pulses: Mutex<Vec<Weak<Pulse>>>,
 }
 
 /// The whole head of the next request.
@@ -33,29 +31,22 @@ pub(super) struct Pulse {
     watch: Arc<Watch>,
     waits_for: AtomicU8,
     since: AtomicU32,
-    /// The client does not take what was written to it.
-    held_up: AtomicBool,
     connection: OnceLock<AbortHandle>,
     task: OnceLock<Waker>,
-    /// Who asks for more of the upload.
-    uploads: Mutex<Option<Waker>>,
 }
 
 impl Watch {
     /// A connection that begins now.
-    pub(super) fn follow(self: &Arc<Watch>) -> Arc<Ground> {
-        let pulse = Pulse {
+    pub(super) fn follow(self: &Arc<Watch>) -> Arc<Pulse> {
+        let pulse = Arc::new(Pulse {
             watch: self.clone(),
             waits_for: AtomicU8::new(HEAD),
             since: AtomicU32::new(self.now.load(Ordering::Relaxed)),
-            held_up: AtomicBool::new(false),
             connection: OnceLock::new(),
             task: OnceLock::new(),
-            uploads: Mutex::default(),
-        };
-        let ground = Arc::new(Ground::new(pulse));
-        locked(&self.grounds).push(Arc::downgrade(&ground));
-        ground
+        });
+        locked(&self.pulses).push(Arc::downgrade(&pulse));
+        pulse
     }
 
     /// Looks after them for as long as the worker runs.
@@ -69,32 +60,21 @@ impl Watch {
     /// Has all connections told that the worker is about to end.
     pub(super) fn end(&self) {
         self.ending.store(true, Ordering::Relaxed);
-        for ground in locked(&self.grounds).iter().filter_map(Weak::upgrade) {
-            if let Some(task) = ground.pulse.task.get() {
-                task.wake_by_ref();
-            }
-        }
+        locked(&self.pulses).iter().filter_map(Weak::upgrade).for_each(|pulse| pulse.wake());
     }
 
     fn tick(&self, idle: Duration) {
         self.now.fetch_add(1, Ordering::Relaxed);
-        locked(&self.grounds).retain(|ground| {
-            let Some(ground) = ground.upgrade() else { return false };
-            let pulse = &ground.pulse;
+        locked(&self.pulses).retain(|pulse| {
+            let Some(pulse) = pulse.upgrade() else { return false };
             match pulse.waits_for.load(Ordering::Relaxed) {
-                // What is left of a response may take for ever too; only then the next request can be late.
-                HEAD if pulse.held_up.load(Ordering::Relaxed) => pulse.awaits_head(),
                 HEAD if pulse.waited() > idle => {
                     if let Some(connection) = pulse.connection.get() {
                         connection.abort();
                     }
                     return false;
                 }
-                UPLOAD => {
-                    if let Some(waker) = &*locked(&pulse.uploads) {
-                        waker.wake_by_ref();
-                    }
-                }
+                UPLOAD => pulse.wake(),
                 _ => {}
             }
             true
@@ -115,11 +95,20 @@ impl Pulse {
         self.watch.ending.load(Ordering::Relaxed)
     }
 
-    /// The client's connection took what was written, or did not.
-    pub(super) fn writes(&self, taken: bool) {
-        if self.held_up.load(Ordering::Relaxed) == taken {
-            self.held_up.store(!taken, Ordering::Relaxed);
+    /// The same, for those who are woken anyway.
+    pub(super) fn is_ending_now(&self) -> bool {
+        self.watch.ending.load(Ordering::Relaxed)
+    }
+
+    fn wake(&self) {
+        if let Some(task) = self.task.get() {
+            task.wake_by_ref();
         }
+    }
+
+    /// The worker's time in seconds.
+    pub(super) fn now(&self) -> u32 {
+        self.watch.now.load(Ordering::Relaxed)
     }
 
     pub(super) fn awaits_head(&self) {
@@ -130,13 +119,9 @@ impl Pulse {
         self.waits_for.store(ANSWER, Ordering::Relaxed);
     }
 
-    /// The client has sent no more of its upload; asks again every second. Gives how long that has been so.
-    pub(super) fn awaits_upload(&self, waker: &Waker) -> Duration {
-        let mut asks = locked(&self.uploads);
-        if !asks.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            *asks = Some(waker.clone());
-        }
-        drop(asks);
+    /// The client has sent no more of its upload, and its task is woken every second to say so again. Gives how long
+    /// that has been so.
+    pub(super) fn awaits_upload(&self) -> Duration {
         if self.waits_for.load(Ordering::Relaxed) == UPLOAD {
             return self.waited();
         }
@@ -145,13 +130,12 @@ impl Pulse {
     }
 
     fn awaits(&self, what: u8) {
-        self.since.store(self.watch.now.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.since.store(self.now(), Ordering::Relaxed);
         self.waits_for.store(what, Ordering::Relaxed);
     }
 
     fn waited(&self) -> Duration {
-        let now = self.watch.now.load(Ordering::Relaxed);
-        Duration::from_secs(u64::from(now.wrapping_sub(self.since.load(Ordering::Relaxed))))
+        Duration::from_secs(u64::from(self.now().wrapping_sub(self.since.load(Ordering::Relaxed))))
     }
 }
 
@@ -172,29 +156,24 @@ mod tests {
     #[tokio::test]
     async fn a_connection_on_which_no_request_comes_is_ended() {
         let watch = Arc::new(Watch::default());
-        let ground = watch.follow();
+        let pulse = watch.follow();
         let connection = tokio::spawn(std::future::pending::<()>());
-        ground.pulse.is_of(connection.abort_handle());
+        pulse.is_of(connection.abort_handle());
         // A response may take for ever.
-        ground.pulse.awaits_answer();
+        pulse.awaits_answer();
         pass(&watch, 100);
         assert!(!connection.is_finished());
-        // So may its end, if the client does not take it.
-        ground.pulse.awaits_head();
-        ground.pulse.writes(false);
-        pass(&watch, 100);
-        assert!(!connection.is_finished());
-        ground.pulse.writes(true);
+        pulse.awaits_head();
         pass(&watch, 3);
         tokio::task::yield_now().await;
         assert!(!connection.is_finished());
         pass(&watch, 1);
         assert!(connection.await.is_err_and(|cause| cause.is_cancelled()));
-        assert!(locked(&watch.grounds).is_empty());
+        assert!(locked(&watch.pulses).is_empty());
     }
 
-    #[tokio::test]
-    async fn an_upload_that_stands_still_is_asked_again() {
+    #[test]
+    fn an_upload_that_stands_still_is_looked_at_again() {
         struct Woken(AtomicU32);
         impl std::task::Wake for Woken {
             fn wake(self: Arc<Woken>) {
@@ -202,15 +181,17 @@ mod tests {
             }
         }
         let watch = Arc::new(Watch::default());
-        let ground = watch.follow();
+        let pulse = watch.follow();
         let woken = Arc::new(Woken(AtomicU32::new(0)));
-        let waker = Waker::from(woken.clone());
-        assert_eq!(ground.pulse.awaits_upload(&waker), Duration::ZERO);
+        assert!(!pulse.is_ending(&Waker::from(woken.clone())));
+        assert_eq!(pulse.awaits_upload(), Duration::ZERO);
         pass(&watch, 5);
-        assert_eq!(ground.pulse.awaits_upload(&waker), Duration::from_secs(5));
-        ground.pulse.awaits_answer();
+        assert_eq!(pulse.awaits_upload(), Duration::from_secs(5));
+        pulse.awaits_answer();
         pass(&watch, 5);
         assert_eq!(woken.0.load(Ordering::Relaxed), 5);
-        assert_eq!(ground.pulse.awaits_upload(&waker), Duration::ZERO);
+        assert_eq!(pulse.awaits_upload(), Duration::ZERO);
+        watch.end();
+        assert!(pulse.is_ending_now() && woken.0.load(Ordering::Relaxed) == 6);
     }
 }

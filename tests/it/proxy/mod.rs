@@ -3,6 +3,7 @@
 mod ends;
 mod faithful;
 mod faults;
+mod hops;
 mod moved;
 mod process;
 mod real_peers;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use rpctap::event::http::HttpSetup;
 use rpctap::event::tape::{Tape, transcribe};
 use rpctap::event::{Collected, Happening, Knows, Source, Stamper, What};
-use rpctap::peer::http::Address;
+use rpctap::peer::dial::Address;
 use rpctap::tap::http::{HttpTranscriber, Notes, Proxy, ProxyLimits, ProxySetup, Switch, Tally};
 
 /// No answer within this is a failure, never a result.

@@ -1,0 +1,389 @@
+//! One request on its way to the upstream server, and the response on its way back.
+//!
+//! Comes in: bytes from both sides as they come. Goes out: the same bytes to the other side, notes of them for the
+//! recorder (before they are sent: an answer can then never stand before what it answers), and how the exchange ended.
+//! Both directions are moved by the client's one task; each gets its turn.
+
+use std::mem::MaybeUninit;
+use std::task::{Context, Poll};
+
+use crate::event::{How, Side};
+use crate::peer::dial::Stream;
+
+use super::ends::{Outbox, PIECE_BYTES, poll_read, with_gathered};
+use super::framing::{Body, Fed, Form, read_trailers};
+use super::line::{Client, Forwarder};
+use super::notes::Carrier;
+use super::request::{MOST_FIELDS, end_of_head};
+use super::response::{Response, Then};
+
+/// After so many pieces of one direction the other has its turn.
+const ROUNDS: usize = 8;
+
+/// More than any server sends.
+const LONGEST_RESPONSE_HEAD_BYTES: usize = 256 * 1024;
+
+/// What the response depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) head_only: bool,
+    pub(super) minor: u8,
+    /// The client means to send another request.
+    pub(super) stays: bool,
+    pub(super) websocket: bool,
+}
+
+/// How far the response has come.
+enum Answer {
+    Awaited,
+    Comes(Body, Form),
+    /// All of it has come, and perhaps not gone on.
+    Whole,
+}
+
+/// How an exchange ended.
+pub(super) enum Ended {
+    /// The response is whole.
+    Done,
+    /// The client left, in order or not.
+    Left(How),
+    /// The kept connection was closed before anything of the request went out.
+    Stale,
+    /// No whole head came from upstream, and none will.
+    Unanswered(String),
+    /// Upstream broke off within its response.
+    Torn(&'static str),
+    /// The upload is not what it should be.
+    Unsound(&'static str),
+    UploadStoodStill,
+    /// Both sides have agreed on a WebSocket. What the server has said on it already.
+    Upgraded(Vec<u8>),
+}
+
+pub(super) struct Exchange {
+    pub(super) carrier: Carrier,
+    pub(super) asked: Asked,
+    /// What is still to come of the request.
+    pub(super) upload: Body,
+    /// Bytes of the request's body so far.
+    pub(super) uploaded: u64,
+    /// `None`: not yet connected, or not to be reached.
+    pub(super) server: Option<Stream>,
+    /// The server takes no more of the request, which is read all the same.
+    pub(super) deaf: bool,
+    /// The connection has served before.
+    pub(super) kept: bool,
+    sent: bool,
+    pub(super) to_server: Outbox,
+    answer: Answer,
+    /// The beginning of a response's head.
+    from_server: Vec<u8>,
+    /// The server will take another request.
+    pub(super) server_stays: bool,
+    /// The client was told that its connection ends here.
+    pub(super) closes: bool,
+}
+
+impl Exchange {
+    pub(super) fn new(carrier: Carrier, asked: Asked, upload: Body) -> Exchange {
+        Exchange {
+            carrier,
+            asked,
+            upload,
+            uploaded: 0,
+            server: None,
+            deaf: false,
+            kept: false,
+            sent: false,
+            to_server: Outbox::default(),
+            answer: Answer::Awaited,
+            from_server: Vec::new(),
+            server_stays: false,
+            closes: false,
+        }
+    }
+
+    /// Takes what came of the body together with the head; gives how much that was.
+    pub(super) fn begin(&mut self, bytes: &[u8], gathered: &mut Vec<u8>) -> Result<usize, &'static str> {
+        if self.upload.is_whole() {
+            self.carrier.request_end();
+            return Ok(0);
+        }
+        self.take(bytes, gathered)
+    }
+
+    /// Whether the client has seen anything of the response.
+    pub(super) fn is_answered(&self) -> bool {
+        !matches!(self.answer, Answer::Awaited)
+    }
+
+    /// Whether a client can tell that the response broke off.
+    pub(super) fn shows_its_end(&self) -> bool {
+        !matches!(self.answer, Answer::Comes(_, Form::Bare))
+    }
+
+    pub(super) fn poll(
+        &mut self,
+        client: &mut Client,
+        forwarder: &Forwarder,
+        context: &mut Context<'_>,
+    ) -> Poll<Ended> {
+        if let Poll::Ready(ended) = self.poll_up(client, forwarder, context) {
+            return Poll::Ready(ended);
+        }
+        self.poll_down(client, context)
+    }
+
+    /// Moves the request along. Ready only when that ends the exchange.
+    pub(super) fn poll_up(
+        &mut self,
+        client: &mut Client,
+        forwarder: &Forwarder,
+        context: &mut Context<'_>,
+    ) -> Poll<Ended> {
+        for _ in 0..ROUNDS {
+            if let Some(server) = &mut self.server
+                && !self.to_server.is_empty()
+            {
+                match self.to_server.poll_send(server, context) {
+                    Poll::Ready(Ok(())) => self.sent = true,
+                    Poll::Ready(Err(_)) if self.kept && !self.sent && self.to_server.is_untouched() => {
+                        return Poll::Ready(Ended::Stale);
+                    }
+                    // It takes no more, but may have answered.
+                    Poll::Ready(Err(_)) => {
+                        self.deaf = true;
+                        self.to_server.clear();
+                    }
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+            let watching = self.upload.is_whole();
+            if watching {
+                client.pulse.awaits_answer();
+            }
+            if watching && client.held.len() >= PIECE_BYTES {
+                return Poll::Pending;
+            }
+            if !watching && !client.held.is_empty() {
+                let held = std::mem::take(&mut client.held);
+                match with_gathered(|gathered| self.take(&held, gathered)) {
+                    Ok(taken) => client.held.extend_from_slice(&held[taken..]),
+                    Err(why) => return Poll::Ready(Ended::Unsound(why)),
+                }
+                continue;
+            }
+            let read = poll_read(&mut client.stream, context, |bytes, gathered| {
+                let taken = if watching || bytes.is_empty() { 0 } else { self.take(bytes, gathered)? };
+                client.held.extend_from_slice(&bytes[taken..]);
+                Ok(bytes.is_empty())
+            });
+            match read {
+                Poll::Ready(Ok(Ok(false))) => client.pulse.awaits_answer(),
+                Poll::Ready(Ok(Ok(true))) => return Poll::Ready(Ended::Left(How::Eof)),
+                Poll::Ready(Ok(Err(why))) => return Poll::Ready(Ended::Unsound(why)),
+                Poll::Ready(Err(_)) => return Poll::Ready(Ended::Left(How::Reset)),
+                Poll::Pending => {
+                    self.to_server.shrink();
+                    let late = !watching && client.pulse.awaits_upload() > forwarder.upload_idle_limit;
+                    return if late { Poll::Ready(Ended::UploadStoodStill) } else { Poll::Pending };
+                }
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Takes a piece of the request's body; gives how much of it was that.
+    fn take(&mut self, bytes: &[u8], gathered: &mut Vec<u8>) -> Result<usize, &'static str> {
+        let fed = self.upload.feed(bytes, Form::AsItCame, &mut self.to_server.bytes, gathered)?;
+        self.uploaded += fed.data.len() as u64;
+        note(&self.carrier, Side::Client, &fed)?;
+        if self.upload.is_whole() {
+            self.carrier.request_end();
+        }
+        if self.deaf {
+            self.to_server.clear();
+        }
+        Ok(fed.taken)
+    }
+
+    /// Moves the response along.
+    fn poll_down(&mut self, client: &mut Client, context: &mut Context<'_>) -> Poll<Ended> {
+        for _ in 0..ROUNDS {
+            if !client.outbox.is_empty() {
+                match client.outbox.poll_send(&mut client.stream, context) {
+                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Err(_)) => return Poll::Ready(Ended::Left(How::Reset)),
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+            if let Answer::Whole = self.answer {
+                self.carrier.done();
+                if self.upload.is_whole() && self.to_server.is_empty() {
+                    return Poll::Ready(Ended::Done);
+                }
+            }
+            let Some(mut server) = self.server.take() else { return Poll::Pending };
+            let heard = poll_read(&mut server, context, |bytes, gathered| self.hear(bytes, client, gathered));
+            self.server = Some(server);
+            match heard {
+                Poll::Ready(Ok(None)) => {}
+                Poll::Ready(Ok(Some(ended))) => return Poll::Ready(ended),
+                Poll::Ready(Err(cause)) => return Poll::Ready(self.broken(Some(&cause))),
+                Poll::Pending => {
+                    client.outbox.shrink();
+                    return Poll::Pending;
+                }
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Takes what the server said.
+    fn hear(&mut self, bytes: &[u8], client: &mut Client, gathered: &mut Vec<u8>) -> Option<Ended> {
+        if bytes.is_empty() {
+            return self.ends(client);
+        }
+        match self.answer {
+            Answer::Comes(..) => self.pass(bytes, client, gathered),
+            // Said behind its answer, while the upload still runs.
+            Answer::Whole => {
+                self.server_stays = false;
+                Some(Ended::Done)
+            }
+            Answer::Awaited if self.from_server.is_empty() => self.answers(bytes, client, gathered),
+            Answer::Awaited => {
+                let looked = self.from_server.len().saturating_sub(3);
+                self.from_server.extend_from_slice(bytes);
+                let held = std::mem::take(&mut self.from_server);
+                if end_of_head(&held, looked).is_some() {
+                    return self.answers(&held, client, gathered);
+                }
+                if held.len() > LONGEST_RESPONSE_HEAD_BYTES {
+                    return Some(Ended::Unanswered("the head of its response is too long".to_string()));
+                }
+                self.from_server = held;
+                None
+            }
+        }
+    }
+
+    /// Reads heads, and what lies behind the last of them.
+    fn answers(&mut self, mut bytes: &[u8], client: &mut Client, gathered: &mut Vec<u8>) -> Option<Ended> {
+        while !bytes.is_empty() {
+            let mut room = [const { MaybeUninit::uninit() }; MOST_FIELDS];
+            let response = match Response::read(bytes, &mut room) {
+                Ok(Some(response)) => response,
+                Ok(None) => break,
+                Err(why) => return Some(Ended::Unanswered(why)),
+            };
+            bytes = &bytes[response.head.len()..];
+            if response.is_interim() {
+                // A client of HTTP/1.0 does not know them.
+                if self.asked.minor > 0 {
+                    response.write(Form::AsItCame, Then::Stays, &mut client.outbox.bytes);
+                }
+                continue;
+            }
+            if response.status == 101 {
+                if !self.asked.websocket {
+                    return Some(Ended::Unanswered("it changed the protocol, which nobody had asked for".to_string()));
+                }
+                self.carrier.response(101, response.fields);
+                response.write(Form::AsItCame, Then::Upgrades, &mut client.outbox.bytes);
+                return Some(Ended::Upgraded(bytes.to_vec()));
+            }
+            let body = match response.body(self.asked.head_only) {
+                Ok(body) => body,
+                Err(why) => return Some(Ended::Unanswered(why.to_string())),
+            };
+            self.carrier.response(response.status, response.fields);
+            let form = match body {
+                Body::Chunked(_) | Body::UntilClose if self.asked.minor == 0 => Form::Bare,
+                Body::UntilClose => Form::Chunks,
+                _ => Form::AsItCame,
+            };
+            self.server_stays = body != Body::UntilClose && response.hop.stays(response.minor);
+            // Behind a request for a WebSocket may follow what is none of HTTP.
+            self.closes =
+                !self.asked.stays || self.asked.websocket || form == Form::Bare || client.pulse.is_ending_now();
+            let then = match (self.closes, self.asked.minor) {
+                (true, _) => Then::Closes,
+                (false, 0) => Then::StaysOpenly,
+                (false, _) => Then::Stays,
+            };
+            response.write(form, then, &mut client.outbox.bytes);
+            self.answer = if body.is_whole() { Answer::Whole } else { Answer::Comes(body, form) };
+            if !bytes.is_empty() {
+                return self.pass(bytes, client, gathered);
+            }
+            return None;
+        }
+        self.from_server.extend_from_slice(bytes);
+        None
+    }
+
+    /// Passes on a piece of the response's body.
+    fn pass(&mut self, bytes: &[u8], client: &mut Client, gathered: &mut Vec<u8>) -> Option<Ended> {
+        let Answer::Comes(body, form) = &mut self.answer else {
+            // More than the response has.
+            self.server_stays = false;
+            return None;
+        };
+        let passed = match body.feed(bytes, *form, &mut client.outbox.bytes, gathered) {
+            Ok(fed) => note(&self.carrier, Side::Server, &fed).map(|()| fed.taken),
+            Err(why) => Err(why),
+        };
+        match passed {
+            Ok(taken) => {
+                if body.is_whole() {
+                    self.answer = Answer::Whole;
+                    self.server_stays &= taken == bytes.len();
+                }
+                None
+            }
+            Err(why) => Some(Ended::Torn(why)),
+        }
+    }
+
+    /// The server has said all it will.
+    fn ends(&mut self, client: &mut Client) -> Option<Ended> {
+        self.server_stays = false;
+        match &self.answer {
+            Answer::Comes(Body::UntilClose, form) => {
+                if *form == Form::Chunks {
+                    client.outbox.bytes.extend_from_slice(b"0\r\n\r\n");
+                }
+                self.answer = Answer::Whole;
+                None
+            }
+            Answer::Whole => Some(Ended::Done),
+            _ => Some(self.broken(None)),
+        }
+    }
+
+    fn broken(&mut self, cause: Option<&std::io::Error>) -> Ended {
+        match self.answer {
+            Answer::Whole => {
+                self.server_stays = false;
+                Ended::Done
+            }
+            Answer::Comes(..) => Ended::Torn(""),
+            Answer::Awaited => Ended::Unanswered(match cause {
+                Some(cause) => cause.to_string(),
+                None if self.from_server.is_empty() => "the connection was closed".to_string(),
+                None => "the connection was closed within the head of the response".to_string(),
+            }),
+        }
+    }
+}
+
+fn note(carrier: &Carrier, from: Side, fed: &Fed<'_>) -> Result<(), &'static str> {
+    carrier.body(from, fed.data);
+    match fed.trailers.is_empty() {
+        true => Ok(()),
+        false => read_trailers(&fed.trailers, |fields| carrier.trailers(from, fields)),
+    }
+}
