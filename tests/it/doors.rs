@@ -27,7 +27,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("ab_glyph", &["report/chart"]),
     ("clap", &["cli", "main.rs"]),
     ("tokio", &["peer", "tap", "replay", "cli"]),
-    ("hyper", &["peer", "tap", "replay"]),
+    ("hyper", &["peer", "replay"]),
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -10,9 +10,10 @@ use std::task::{Context, Poll};
 use crate::event::{How, Side};
 use crate::peer::dial::Stream;
 
+use super::client::Client;
 use super::ends::{Outbox, PIECE_BYTES, poll_read, with_gathered};
 use super::framing::{Body, Fed, Form, read_trailers};
-use super::line::{Client, Forwarder};
+use super::line::Forwarder;
 use super::notes::Carrier;
 use super::request::{MOST_FIELDS, end_of_head};
 use super::response::{Response, Then};
@@ -155,7 +156,7 @@ impl Exchange {
                         self.deaf = true;
                         self.to_server.clear();
                     }
-                    Poll::Pending => return Poll::Pending,
+                    Poll::Pending => return client.poll_left(context).map(Ended::Left),
                 }
             }
             let watching = self.upload.is_whole();

@@ -13,13 +13,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use httparse::Header;
-use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use crate::event::{How, Party, Side};
 use crate::peer::dial::{Dialer, Stream};
 use crate::peer::http::IDLE_LIMIT;
 
+use super::client::Client;
 use super::ends::{Outbox, PIECE_BYTES, poll_read, with_gathered};
 use super::exchange::{Asked, Ended, Exchange};
 use super::fields::Hosts;
@@ -48,15 +48,6 @@ impl Forwarder {
         let number = self.carriers.fetch_add(1, Ordering::Relaxed);
         Carrier::new(number, self.notes.clone(), self.cut.clone())
     }
-}
-
-/// The client's end.
-pub(super) struct Client {
-    pub(super) stream: TcpStream,
-    /// What it sent and nobody has used.
-    pub(super) held: Vec<u8>,
-    pub(super) outbox: Outbox,
-    pub(super) pulse: Arc<Pulse>,
 }
 
 /// A connection to upstream that waits for the next request.
@@ -109,7 +100,7 @@ impl Line {
             self.client.pulse.awaits_answer();
             match self.carry(exchange).await {
                 Some(true) => self.client.outbox.shrink(),
-                Some(false) => return self.linger().await,
+                Some(false) => return self.client.linger().await,
                 None => return,
             }
         }
@@ -250,7 +241,7 @@ impl Line {
                 exchange.carrier.closed(Party::Server, How::Reset);
                 // What came before that is the client's.
                 let last = std::mem::take(&mut self.client.outbox.bytes);
-                self.say(&last).await;
+                self.client.say(&last).await;
                 if !exchange.shows_its_end() {
                     let _ = self.client.stream.set_zero_linger();
                 }
@@ -333,8 +324,8 @@ impl Line {
             let words = format!("rpctap: {why}\n");
             tell_own(&carrier, status, &words, true);
             carrier.closed(Party::Tap, How::Eof);
-            self.say(own_words(status, &words, true, head_only).as_bytes()).await;
-            self.linger().await;
+            self.client.say(own_words(status, &words, true, head_only).as_bytes()).await;
+            self.client.linger().await;
         }
         carrier.closed(Party::Tap, How::Eof);
     }
@@ -346,51 +337,8 @@ impl Line {
         let closes = !exchange.asked.stays || !exchange.upload.is_whole();
         tell_own(&exchange.carrier, 502, &words, closes);
         exchange.carrier.closed(Party::Server, how);
-        let said = self.say(own_words(502, &words, closes, exchange.asked.head_only).as_bytes()).await;
+        let said = self.client.say(own_words(502, &words, closes, exchange.asked.head_only).as_bytes()).await;
         said.then_some(!closes)
-    }
-
-    async fn say(&mut self, words: &[u8]) -> bool {
-        let all = self.client.stream.write_all(words);
-        matches!(tokio::time::timeout(SAID_WITHIN, all).await, Ok(Ok(())))
-    }
-
-    /// Ends the connection, but not before the client has had a moment to read what was said last: closing with bytes
-    /// unread tears it, and what is on its way is lost.
-    async fn linger(&mut self) {
-        let _ = self.client.stream.shutdown().await;
-        let mut left = MOST_TAKEN_IN_BYTES;
-        let stream = &mut self.client.stream;
-        let gone = poll_fn(|context| {
-            loop {
-                match poll_read(stream, context, |bytes, _| bytes.len() as u64) {
-                    Poll::Ready(Ok(read)) if read > 0 && read <= left => left -= read,
-                    Poll::Ready(_) => return Poll::Ready(()),
-                    Poll::Pending => return Poll::Pending,
-                }
-            }
-        });
-        let _ = tokio::time::timeout(LINGERS, gone).await;
-    }
-}
-
-impl Client {
-    /// Looks out for the client's end, and holds what it sends meanwhile.
-    fn poll_watch(&mut self, context: &mut Context<'_>) -> Poll<How> {
-        while self.held.len() < PIECE_BYTES {
-            let held = &mut self.held;
-            let read = poll_read(&mut self.stream, context, |bytes, _| {
-                held.extend_from_slice(bytes);
-                bytes.len()
-            });
-            match read {
-                Poll::Ready(Ok(0)) => return Poll::Ready(How::Eof),
-                Poll::Ready(Ok(_)) => {}
-                Poll::Ready(Err(_)) => return Poll::Ready(How::Reset),
-                Poll::Pending => break,
-            }
-        }
-        Poll::Pending
     }
 }
 
@@ -405,5 +353,3 @@ fn tell_own(carrier: &Carrier, status: u16, words: &str, closes: bool) {
 
 const MOST_TAKEN_IN_BYTES: u64 = 1024 * 1024;
 const TAKEN_IN_WITHIN: Duration = Duration::from_secs(2);
-const SAID_WITHIN: Duration = Duration::from_secs(5);
-const LINGERS: Duration = Duration::from_secs(1);

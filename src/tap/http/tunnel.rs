@@ -5,7 +5,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use crate::event::{How, Party, Side};
 use crate::peer::dial::Stream;
 
-use super::line::Client;
+use super::client::Client;
 use super::notes::Carrier;
 
 const PIECE_BYTES: usize = 16 * 1024;

@@ -76,6 +76,31 @@ fn a_client_that_leaves_within_its_upload_is_told() {
 }
 
 #[test]
+fn a_client_that_is_torn_off_while_upstream_takes_nothing_is_told() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let upstream = Upstream::start(move |mut line| {
+        line.head();
+        wait.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+        // All that was sent until then, and the end.
+        let _ = line.rest();
+        tell.send(()).unwrap();
+    });
+    let proxy = Tapped::before(upstream.address);
+    let mut client = proxy.line();
+    client.send("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n");
+    client.stream().set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    // Until all between the two is full.
+    while client.stream().write_all(&[b'x'; 1 << 16]).is_ok() {}
+    client.tear();
+    let recorded = proxy.finish();
+    assert_eq!(recorded.ends(), ["client reset"]);
+    go.send(()).unwrap();
+    told.recv_timeout(PATIENCE).unwrap();
+}
+
+#[test]
 fn a_client_that_leaves_within_its_head_leaves_no_trace() {
     let (upstream, _told) = watched("HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n");
     let proxy = Tapped::before(upstream.address);

@@ -1,0 +1,80 @@
+//! The client's end of a connection.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use crate::event::How;
+
+use super::ends::{Outbox, PIECE_BYTES, poll_read};
+use super::pulse::Pulse;
+
+const SAID_WITHIN: Duration = Duration::from_secs(5);
+const LINGERS: Duration = Duration::from_secs(1);
+const MOST_LINGERED_BYTES: u64 = 1024 * 1024;
+
+pub(super) struct Client {
+    pub(super) stream: TcpStream,
+    /// What it sent and nobody has used.
+    pub(super) held: Vec<u8>,
+    pub(super) outbox: Outbox,
+    pub(super) pulse: Arc<Pulse>,
+}
+
+impl Client {
+    /// Looks out for the client's end, and holds what it sends meanwhile.
+    pub(super) fn poll_watch(&mut self, context: &mut Context<'_>) -> Poll<How> {
+        while self.held.len() < PIECE_BYTES {
+            let held = &mut self.held;
+            let read = poll_read(&mut self.stream, context, |bytes, _| {
+                held.extend_from_slice(bytes);
+                bytes.len()
+            });
+            match read {
+                Poll::Ready(Ok(0)) => return Poll::Ready(How::Eof),
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(_)) => return Poll::Ready(How::Reset),
+                Poll::Pending => break,
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Whether the client has left while nobody takes what it sends. Behind bytes that nobody reads its end is not seen;
+    /// that it was torn off is, once a second.
+    pub(super) fn poll_left(&mut self, context: &mut Context<'_>) -> Poll<How> {
+        self.pulse.awaits_upload();
+        if let Ok(Some(_)) = self.stream.take_error() {
+            return Poll::Ready(How::Reset);
+        }
+        self.poll_watch(context)
+    }
+
+    /// Sends words of ours; whether they could be.
+    pub(super) async fn say(&mut self, words: &[u8]) -> bool {
+        let all = self.stream.write_all(words);
+        matches!(tokio::time::timeout(SAID_WITHIN, all).await, Ok(Ok(())))
+    }
+
+    /// Ends the connection, but not before the client has had a moment to read what was said last: closing with bytes
+    /// unread tears it, and what is on its way is lost.
+    pub(super) async fn linger(&mut self) {
+        let _ = self.stream.shutdown().await;
+        let mut left = MOST_LINGERED_BYTES;
+        let stream = &mut self.stream;
+        let gone = poll_fn(|context| {
+            loop {
+                match poll_read(stream, context, |bytes, _| bytes.len() as u64) {
+                    Poll::Ready(Ok(read)) if read > 0 && read <= left => left -= read,
+                    Poll::Ready(_) => return Poll::Ready(()),
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+        });
+        let _ = tokio::time::timeout(LINGERS, gone).await;
+    }
+}
