@@ -44,6 +44,14 @@ impl Client {
         Poll::Pending
     }
 
+    /// Some clients send line ends behind a body, which are no part of the next request.
+    pub(super) fn drop_blank_lines(&mut self) {
+        if let Some(b'\r' | b'\n') = self.held.first() {
+            let blank = self.held.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+            self.held.drain(..blank);
+        }
+    }
+
     /// Whether the client has left while nobody takes what it sends. Behind bytes that nobody reads its end is not seen;
     /// that it was torn off is, once a second.
     pub(super) fn poll_left(&mut self, context: &mut Context<'_>) -> Poll<How> {

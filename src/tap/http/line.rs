@@ -134,7 +134,13 @@ impl Line {
 
     /// Reads the head of a request out of what is held, if it is whole.
     fn next(&mut self) -> Option<Next> {
+        if self.looked == 0 {
+            self.client.drop_blank_lines();
+        }
         let held = &self.client.held;
+        if held.is_empty() {
+            return None;
+        }
         // A first look finds what is no request at all; from then on only a whole head is worth another.
         let first = self.looked == 0;
         let whole = first || end_of_head(held, self.looked.saturating_sub(3)).is_some();
