@@ -127,7 +127,7 @@ fn stretches(events: &[Event]) -> Vec<(SessionKey, u64, Range<usize>)> {
 }
 
 /// Whether the columns from `carrier` on are empty.
-fn is_plain(event: &Event) -> bool {
+pub(super) fn is_plain(event: &Event) -> bool {
     let plain = |message: &Message| message.batch_index.is_none() && message.oddities.0 == 0;
     let unread = |message: &Message| matches!(message.kind, Kind::Unreadable(_));
     event.carrier.is_none()

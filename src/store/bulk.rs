@@ -2,9 +2,10 @@
 //!
 //! Comes in: what a [`Sink`] is told, on the importer's thread. Goes out: a finished store file, moved into place
 //! when it is whole, so that a broken import leaves nothing behind. A second thread does the writing; loads are
-//! handed over through a channel of bounded length. No journal is kept, since the file is nobody's yet.
+//! handed over through a channel of bounded length. No journal is kept, since the file is nobody's yet. While events come
+//! in the order of their keys their pages are written straight to the file; else SQLite takes them, row by row.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -12,13 +13,12 @@ use std::thread::{self, JoinHandle};
 use rusqlite::{Connection, OpenFlags};
 
 use super::load::{Gathered, Load};
+use super::pages::PAGE_BYTES;
+use super::pages::filling::{Filling, TABLES};
 use super::writer::{Book, write};
 use super::{Store, create_private, migrate};
 use crate::error::{Doing, Error, Result};
 use crate::event::{Event, Session, SessionKey, Sink, StreamId};
-
-/// Big pages suit big blocks that are written once.
-const PAGE_BYTES: u32 = 16 * 1024;
 
 /// One load: a few of them in flight keep both threads busy and memory small.
 const LOAD_BYTES: usize = 4 * 1024 * 1024;
@@ -46,13 +46,13 @@ impl Bulk {
         let beside = PathBuf::from(beside);
         let _ = fs::remove_file(&beside);
         create_private(&beside).doing(&doing)?;
-        let conn = prepare(&beside).map_err(|error| error.while_doing(&doing))?;
+        let way = Way::begin(&beside).map_err(|error| error.while_doing(&doing))?;
         let (loads, incoming) = sync_channel(LOADS_IN_FLIGHT);
         let (done, written) = sync_channel(LOADS_IN_FLIGHT + 2);
         let file = beside.clone();
         let thread = thread::Builder::new()
             .name("store".to_string())
-            .spawn(move || write_all(conn, &file, &incoming, &done))
+            .spawn(move || write_all(way, &file, &incoming, &done))
             .doing(&doing)?;
         let gathered = Gathered::default();
         Ok(Bulk { path: path.to_path_buf(), beside, gathered, loads: Some(loads), written, thread: Some(thread) })
@@ -127,27 +127,76 @@ impl Sink for Bulk {
     }
 }
 
-fn prepare(path: &Path) -> Result<Connection> {
+/// How loads are written.
+enum Way {
+    Pages(Box<Filling>),
+    Rows(Box<(Connection, Book)>),
+}
+
+impl Way {
+    /// Makes the tables, and begins to fill them.
+    fn begin(path: &Path) -> Result<Way> {
+        let mut conn = open(path)?;
+        conn.pragma_update(None, "page_size", PAGE_BYTES as u32).doing("setting it up")?;
+        migrate::migrate(&mut conn).map_err(Error::from)?;
+        let root = |table: &str| -> rusqlite::Result<u32> {
+            conn.query_row("SELECT rootpage FROM sqlite_master WHERE name = ?", [table], |row| row.get(0))
+        };
+        let [events, blocks, index] = TABLES.map(root);
+        let roots = (|| Ok::<_, rusqlite::Error>([events?, blocks?, index?]))().doing("setting it up")?;
+        conn.close().map_err(|(_, cause)| cause).doing("setting it up")?;
+        let file = OpenOptions::new().read(true).write(true).open(path).doing("opening it")?;
+        match Filling::begin(file, roots).doing("setting it up")? {
+            Some(filling) => Ok(Way::Pages(Box::new(filling))),
+            None => Ok(Way::Rows(Box::new((open_alone(path)?, Book::default())))),
+        }
+    }
+
+    /// Goes on with rows, wherever it was.
+    fn into_rows(self, path: &Path) -> Result<Box<(Connection, Book)>> {
+        match self {
+            Way::Rows(rows) => Ok(rows),
+            Way::Pages(filling) => {
+                let rest = filling.finish().doing("writing")?;
+                let mut conn = open_alone(path)?;
+                let book = rest.write(&mut conn).doing("writing")?;
+                Ok(Box::new((conn, book)))
+            }
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut conn = Connection::open_with_flags(path, flags).doing("opening it")?;
-    conn.pragma_update(None, "page_size", PAGE_BYTES).doing("setting it up")?;
-    migrate::migrate(&mut conn).map_err(Error::from)?;
+    Connection::open_with_flags(path, flags).doing("opening it")
+}
+
+fn open_alone(path: &Path) -> Result<Connection> {
+    let conn = open(path)?;
     conn.pragma_update_and_check(None, "journal_mode", "OFF", |_| Ok(())).doing("setting it up")?;
     conn.pragma_update(None, "synchronous", "OFF").doing("setting it up")?;
     conn.pragma_update_and_check(None, "locking_mode", "EXCLUSIVE", |_| Ok(())).doing("setting it up")?;
     Ok(conn)
 }
 
-fn write_all(mut conn: Connection, path: &Path, loads: &Receiver<Load>, done: &SyncSender<Load>) -> Result<()> {
-    let mut book = Book::default();
+fn write_all(mut way: Way, path: &Path, loads: &Receiver<Load>, done: &SyncSender<Load>) -> Result<()> {
+    // Closed last: closing it would take away the lock that SQLite has on the file.
     let file = File::open(path).doing("opening it")?;
     for mut load in loads {
-        write(&mut conn, &mut book, &mut load).doing("writing")?;
+        way = match way {
+            Way::Pages(filling) if !filling.fits(&load) => Way::Rows(Way::Pages(filling).into_rows(path)?),
+            other => other,
+        };
+        match &mut way {
+            Way::Pages(filling) => filling.take(&load).doing("writing")?,
+            Way::Rows(rows) => write(&mut rows.0, &mut rows.1, &mut load).doing("writing")?,
+        }
         send_off(&file);
         // Letting go of the events is work too: the importer's thread has more of it than this one.
         load.events.clear();
         let _ = done.try_send(load);
     }
+    let (conn, _) = *way.into_rows(path)?;
     conn.close().map_err(|(_, cause)| cause).doing("closing")
 }
 

@@ -11,6 +11,7 @@ pub mod foreign;
 pub mod load;
 pub mod migrate;
 mod missing;
+mod pages;
 pub mod recorder;
 pub mod refusal;
 mod rows;

@@ -28,7 +28,7 @@ const STDERR: i64 = 6;
 const HAPPENING: i64 = 7;
 
 /// Names known by heart. A peer that invents methods without end makes us ask the table again, not grow.
-const MOST_NAMES: usize = 64 * 1024;
+pub(super) const MOST_NAMES: usize = 64 * 1024;
 
 pub(super) fn key_of(session: i64, seq: u64) -> i64 {
     session << SEQ_BITS | seq as i64
@@ -141,6 +141,9 @@ pub(super) const EVENT_COLUMNS: &str =
 
 /// How many they are.
 pub(super) const COLUMNS: usize = 15;
+
+/// The first of those that most messages have nothing in.
+pub(super) const CARRIER: usize = 11;
 
 /// What an event has in a column behind its key.
 #[inline]

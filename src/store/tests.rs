@@ -325,3 +325,59 @@ fn an_unfinished_bulk_leaves_nothing_behind() {
     drop(bulk);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
+
+/// One session after the other, then two that take turns, and a row that is longer than a page.
+fn in_order_then_not(sink: &mut dyn Sink) {
+    everything(sink, 1);
+    let says = |sink: &mut dyn Sink, session: SessionKey, seq: u64| {
+        let body = format!("{{\"jsonrpc\":\"2.0\",\"method\":\"m{}\",\"params\":[{seq}]}}\n", seq % 3);
+        let (from, stream) = (Side::Client, stream_of(Side::Client));
+        sink.bytes(session, stream, body.repeat(3).as_bytes());
+        let mut message = Message::unreadable(Unreadable::BadJson);
+        (message.kind, message.method) = (Kind::Notification, Some(format!("m{}", seq % 3).into()));
+        let what = match seq % 1_000 {
+            7 => What::Happening(Happening::Note { text: "n\u{e9}".repeat(20_000) }),
+            _ => What::Message { from, message, body: Span { stream, start: seq * 3, len: 40 } },
+        };
+        sink.event(Event { session, seq, at: 1_700_000_000_000_000 + seq as i64, carrier: None, what });
+    };
+    sink.session(&session(2, "s2"));
+    (1..=17_000).for_each(|seq| says(sink, 2, seq));
+    for key in [3, 4] {
+        sink.session(&session(key, "taking turns"));
+    }
+    for seq in 1..=9_000 {
+        [3, 4].into_iter().for_each(|key| says(sink, key, seq));
+    }
+}
+
+#[test]
+fn a_new_store_is_what_it_would_be_had_sqlite_written_every_row() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let contents = |store: Store| {
+        assert_eq!(store.integrity().expect("checked"), "ok");
+        let ask = |sql: &str| store.query(sql).expect(sql);
+        let mut streams: Vec<(String, String)> = Vec::new();
+        for mut block in
+            ask("SELECT session || ' ' || stream, start, hex(bytes) FROM blocks ORDER BY session, stream, blocks.start")
+        {
+            let (of, start, bytes) = (block[0].take().unwrap(), block[1].take().unwrap(), block[2].take().unwrap());
+            match streams.last_mut() {
+                Some((known, all)) if *known == of => {
+                    assert_eq!(all.len() / 2, start.parse::<usize>().unwrap());
+                    all.push_str(&bytes);
+                }
+                _ => streams.push((of, bytes)),
+            }
+        }
+        let rows = ["sessions ORDER BY id", "methods ORDER BY id", "events ORDER BY key"];
+        (streams, rows.map(|rows| ask(&format!("SELECT * FROM {rows}"))))
+    };
+    let mut writer = Store::in_memory().writer();
+    in_order_then_not(&mut writer);
+    let mut bulk = Bulk::create(&folder.path().join("bulk.db")).expect("a new store");
+    in_order_then_not(&mut bulk);
+    let (rows, pages) = (contents(writer.finish().expect("written")), contents(bulk.finish().expect("written")));
+    assert!(rows.0 == pages.0, "the bytes differ");
+    assert!(rows.1 == pages.1, "the rows differ");
+}
