@@ -28,6 +28,7 @@ mod mutation_tests;
 mod ndjson;
 mod neovim;
 mod packets;
+mod plain;
 pub mod print;
 mod renumbering;
 mod runs;
