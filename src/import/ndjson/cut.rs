@@ -144,7 +144,11 @@ fn cut_all(mut lines: Lines<Input>, batches: &SyncSender<Batch>, back: &Receiver
 fn add_usual(line: &[u8], plain: &mut Plain) -> Option<(Micros, Side)> {
     let rest = line.strip_prefix(b"{\"ts\":")?;
     let rest = rest.strip_prefix(b" ").unwrap_or(rest);
-    let comma = rest.iter().take(24).position(|byte| *byte == b',')?;
+    // Nearly always seconds with six decimals. What has a comma before that is no number, and a line of another form.
+    let comma = match rest.get(17) {
+        Some(b',') => 17,
+        _ => rest.iter().take(24).position(|byte| *byte == b',')?,
+    };
     let at = time::from_number(&rest[..comma])?;
     let rest = &rest[comma + 1..];
     let rest = rest.strip_prefix(b" ").unwrap_or(rest).strip_prefix(b"\"dir\":")?;
