@@ -68,8 +68,8 @@ pub struct Gathered {
     bytes: usize,
     /// Which run of the load belongs to a stream.
     places: HashMap<(SessionKey, StreamId), usize>,
-    /// The place found last: traffic comes in stretches of one stream.
-    last: Option<((SessionKey, StreamId), usize)>,
+    /// The places found last, for even and for odd streams: mostly the two sides of a conversation take turns.
+    last: [Option<((SessionKey, StreamId), usize)>; 2],
     /// How far each stream has come.
     ends: HashMap<(SessionKey, StreamId), u64>,
     spare: Vec<Vec<u8>>,
@@ -107,7 +107,7 @@ impl Gathered {
             self.ends.insert((run.session, run.stream), run.start + run.bytes.len() as u64);
         }
         self.places.clear();
-        self.last = None;
+        self.last = [None; 2];
         self.bytes = 0;
         let room = self.load.events.len();
         let taken = std::mem::take(&mut self.load);
@@ -133,7 +133,7 @@ impl Gathered {
 
     fn run(&mut self, session: SessionKey, stream: StreamId) -> &mut Run {
         let key = (session, stream);
-        if let Some((known, place)) = self.last
+        if let Some((known, place)) = self.last[stream as usize % 2]
             && known == key
         {
             return &mut self.load.runs[place];
@@ -148,7 +148,7 @@ impl Gathered {
                 self.load.runs.len() - 1
             }
         };
-        self.last = Some((key, place));
+        self.last[stream as usize % 2] = Some((key, place));
         &mut self.load.runs[place]
     }
 }
