@@ -8,7 +8,8 @@ use super::ends::CancelOf;
 use super::fact::{Cause, Exchange, Fact, Mark, Slip, SlipKind};
 use super::fold::Fold;
 use super::ids::Closed;
-use super::pending::{Open, Slot};
+use super::open::Open;
+use super::pending::Slot;
 use super::{Cancel, CancelEnd, CancelTarget, Outcome};
 
 /// LSP and ACP: the request was cancelled.
@@ -37,6 +38,10 @@ impl Fold {
                 let known = closed.is_some() || self.used[asker as usize].contains(&id);
                 let loosely = if known { None } else { self.pending[asker as usize].find_loosely(&id, carrier) };
                 let Some((slot, rounded)) = loosely else {
+                    if let Some(open) = self.recall(asker, &id) {
+                        self.carrier_answered(carrier);
+                        return self.settle(asker, open, message, facts);
+                    }
                     if !known && message.kind == Kind::Error && self.refused(carrier) {
                         return self.refusal(asker, message, carrier, facts);
                     }
@@ -66,13 +71,15 @@ impl Fold {
     /// Streaming methods (A2A) are answered until their stream says that it is over.
     pub(super) fn goes_on(&mut self, asker: Side, slot: Slot, message: &Message, facts: &mut Vec<Fact>) -> bool {
         let now = self.now;
-        let Some(open) = self.pending[asker as usize].get_mut(slot) else { return false };
+        let Some(open) = self.pending[asker as usize].get(slot) else { return false };
         if open.role != Role::StreamCall || message.kind == Kind::Error {
             return false;
         }
-        open.answers += 1;
-        open.first_answer.get_or_insert(now);
         let (method, row) = (open.seq, open.row);
+        if let Some(rare) = self.pending[asker as usize].rare_mut(slot) {
+            rare.answers += 1;
+            rare.first_answer.get_or_insert(now);
+        }
         let last = message.marks.raw(Place::ResultFinal) == Some("true")
             || self.task_in_answer(asker, message, method, row, facts).is_some_and(|ended| ended)
             || message.marks.has(Place::ResultMessage)
@@ -81,7 +88,12 @@ impl Fold {
     }
 
     pub(super) fn settle_answer(&mut self, asker: Side, slot: Slot, message: &Message, facts: &mut Vec<Fact>) {
-        let Some(open) = self.pending[asker as usize].remove(slot) else { return };
+        if let Some(open) = self.pending[asker as usize].remove(slot) {
+            self.settle(asker, open, message, facts);
+        }
+    }
+
+    fn settle(&mut self, asker: Side, open: Open, message: &Message, facts: &mut Vec<Fact>) {
         let dialect = self.dialect_of(&open);
         let code = message.marks.number(Place::ErrorCode).map(|code| code as i64);
         let failed = message.kind == Kind::Error;
@@ -90,8 +102,8 @@ impl Fold {
             self.handshake.answered = Some(self.now);
             self.remember_server(message);
         }
-        if open.cancel.is_none() {
-            match open.next {
+        if open.rare().cancel.is_none() {
+            match open.next() {
                 None => self.waited[asker as usize] += 1,
                 Some(_) => {
                     self.overlapped[asker as usize] += 1;
@@ -104,7 +116,7 @@ impl Fold {
             }
         }
         self.note_late_answer(&open, facts);
-        let (outcome, cancel_end) = match open.cancel {
+        let (outcome, cancel_end) = match open.rare().cancel {
             Some(note) => self.after_cancel(&open, note.at, message, dialect),
             None => (self.uncancelled(&open, asker, message, failed, facts), CancelEnd::Moot),
         };
@@ -112,7 +124,7 @@ impl Fold {
         if outcome.was_answered() && !open.role.may_stay_open() {
             self.round_trips.add(self.now.at - open.at);
         }
-        if open.cancel.is_some_and(|note| note.of == CancelOf::Session)
+        if open.rare().cancel.is_some_and(|note| note.of == CancelOf::Session)
             && let Some(slip) = self.stopped_otherwise(&open, message, cancel_end)
         {
             facts.push(Fact::Slip(slip));
@@ -183,7 +195,7 @@ impl Fold {
             || (open.asker == Side::Client
                 && self.knows.times
                 && self.ends.client.is_some_and(|end| open.seq < end.seq && self.now.seq > end.seq)
-                && open.again.is_some_and(|again| self.long_enough_to_give_up(again.at - open.at)))
+                && open.again().is_some_and(|again| self.long_enough_to_give_up(again.at - open.at)))
     }
 
     fn after_cancel(
@@ -200,7 +212,7 @@ impl Fold {
             return (Outcome::CancelledAcknowledged, CancelEnd::Acknowledged);
         }
         let in_time = !self.knows.times || self.now.at - cancelled_at <= self.race_window();
-        if in_time && open.after_cancel.is_empty() {
+        if in_time && open.rare().after_cancel.is_empty() {
             (Outcome::CancelledRaced, CancelEnd::Raced)
         } else {
             (Outcome::CancelledIgnored, CancelEnd::Ignored)
@@ -214,15 +226,15 @@ impl Fold {
             return None;
         }
         let mut slip = self.slip_about(SlipKind::StoppedOtherwise, open.asker.other(), open);
-        slip.also = vec![open.seq, open.cancel?.seq];
+        slip.also = vec![open.seq, open.rare().cancel?.seq];
         Some(slip)
     }
 
     /// The asker had visibly given it up, and the answer came all the same.
     fn note_late_answer(&self, open: &Open, facts: &mut Vec<Fact>) {
-        let Some(again) = open.again else { return };
+        let Some(again) = open.again() else { return };
         let alone = self.overlapped[open.asker as usize] == 1 && self.waited[open.asker as usize] >= 2;
-        if open.cancel.is_none()
+        if open.rare().cancel.is_none()
             && self.knows.times
             && alone
             && !self.many_clients(open.carrier)
@@ -282,14 +294,14 @@ impl Fold {
         let (method, tool) = (row.method.clone(), row.tool.clone());
         let dialect = self.dialect_of(&open);
         // Where a cancel ends the wait, the wait ended then.
-        if !open.cancel.is_some_and(|_| self.ends_the_wait(dialect)) {
+        if !open.rare().cancel.is_some_and(|_| self.ends_the_wait(dialect)) {
             self.series.closed(Fold::track(open.asker), open.at, now.at);
         }
-        for token in open.tokens.iter().flatten() {
+        for token in open.rare().tokens.iter().flatten() {
             let still_used = outcome == Outcome::BecameTask;
             self.tokens[open.asker as usize].closed(token, now, still_used, open.carrier);
         }
-        if let Some(note) = open.cancel {
+        if let Some(note) = open.rare().cancel {
             facts.push(Fact::Cancel(Cancel {
                 sent_by: open.asker,
                 of: note.of,
@@ -317,7 +329,7 @@ impl Fold {
             method: method.clone(),
             tool: tool.clone(),
             outcome,
-            many_answers: open.answers > 0,
+            many_answers: open.rare().answers > 0,
             initialize: open.role == Role::Initialize,
             refused: self.refused(open.carrier),
         });
@@ -339,15 +351,15 @@ impl Fold {
             closed_at: Some(now.at),
             outcome,
             cause,
-            cancel: open.cancel.map(|note| Mark { seq: note.seq, at: note.at }),
-            cancel_of: open.cancel.map(|note| note.of),
+            cancel: open.rare().cancel.map(|note| Mark { seq: note.seq, at: note.at }),
+            cancel_of: open.rare().cancel.map(|note| note.of),
             answer,
             error_code,
             end,
             moved_on: None,
             root: None,
-            after_cancel: open.after_cancel,
-            waited: now.at - open.cancel.map_or(open.at, |note| note.at),
+            after_cancel: open.rare().after_cancel.clone(),
+            waited: now.at - open.rare().cancel.map_or(open.at, |note| note.at),
             ended_by_server: None,
             doubtful: false,
             id: open.id,

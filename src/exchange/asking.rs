@@ -7,10 +7,12 @@ use crate::rpc::{Id, Mark as Place, Message};
 use super::fact::{Fact, Slip, SlipKind};
 use super::fold::Fold;
 use super::hash::print_of;
-use super::pending::{ActiveToken, Open};
+use super::let_go::MOST_OPEN_BYTES;
+use super::open::Open;
+use super::pending::ActiveToken;
 
 /// ACP sessions whose last prompt is remembered; past this many, only those whose prompt is open.
-const MOST_TURNS: usize = 1 << 12;
+pub(super) const MOST_TURNS: usize = 1 << 12;
 /// Operations that wait for input, of which the state is remembered.
 const MOST_CHAINS: usize = 1 << 12;
 
@@ -48,7 +50,7 @@ impl Fold {
             // HTTP is about to refuse the earlier one: no server took it.
             let refused = self.status_of(earlier.carrier).is_some_and(|status| status >= 300);
             if !apart && !refused && open.id != Id::Null {
-                let kind = match earlier.cancel {
+                let kind = match earlier.rare().cancel {
                     Some(_) => SlipKind::IdReuseAfterCancel,
                     None => SlipKind::IdReuseInFlight,
                 };
@@ -78,11 +80,11 @@ impl Fold {
             }
             Role::TokenCreate => self.token_created(from, message, facts),
             Role::TaskGet(place) | Role::TaskResult(place) | Role::TaskUpdate(place) => {
-                open.task = message.marks.raw(place).map(Into::into);
+                open.rare_mut().task = message.marks.raw(place).map(Into::into);
                 self.task_looked_at(from, message, place, role);
             }
             Role::CancelTask(place) => {
-                open.task = message.marks.raw(place).map(Into::into);
+                open.rare_mut().task = message.marks.raw(place).map(Into::into);
                 self.cancel_task(from, message, place, facts);
             }
             _ => {}
@@ -102,23 +104,26 @@ impl Fold {
         let lsp = self.spoken.dialect.is_lsp_like();
         let mut reused = false;
         if message.marks.has(Place::RequestProgressToken) && !lsp {
-            open.tokens[0] = message.marks.raw(places[0][0]).map(|token| self.token_key(token, carrier).into());
+            open.rare_mut().tokens[0] =
+                message.marks.raw(places[0][0]).map(|token| self.token_key(token, carrier).into());
         } else if lsp {
             for (at, place) in places[1].into_iter().enumerate() {
-                open.tokens[at] = message.marks.raw(place).map(|token| self.token_key(token, carrier).into());
+                if let Some(token) = message.marks.raw(place) {
+                    open.rare_mut().tokens[at] = Some(self.token_key(token, carrier).into());
+                }
             }
         }
-        for token in open.tokens.iter().flatten() {
+        for token in open.rare().tokens.iter().flatten() {
             reused |= self.pending[asker]
                 .by_token
                 .get(token)
                 .and_then(|active| self.pending[asker].get(active.slot))
-                .is_some_and(|other| other.cancel.is_none());
+                .is_some_and(|other| other.rare().cancel.is_none());
         }
         if reused {
             self.request_slip(facts, SlipKind::ProgressTokenReuse, &open, Vec::new());
         }
-        let tokens = open.tokens.clone();
+        let tokens = open.rare().tokens.clone();
         let seq = open.seq;
         if let Some(carrier) = carrier {
             self.carrier_carries(carrier, from);
@@ -133,15 +138,18 @@ impl Fold {
         if role == Role::Turn
             && let Some(session) = message.marks.raw(Place::ParamSession)
         {
-            if self.turns.len() >= MOST_TURNS {
+            if self.turns.len() >= self.most_turns {
                 let pending = &self.pending;
                 self.turns.retain(|_, (side, slot, seq)| {
                     pending[*side as usize].get(*slot).is_some_and(|open| open.seq == *seq)
                 });
+                // Where all are open, a look at each new one would take longer and longer.
+                self.most_turns = MOST_TURNS.max(2 * self.turns.len());
             }
             self.turns.insert(session.into(), (from, slot, seq));
         }
         self.series.opened(Fold::track(from), self.now.at);
+        self.keep_within(MOST_OPEN_BYTES);
         if !self.early.is_empty() {
             self.answer_from_before(from, slot, facts);
         }

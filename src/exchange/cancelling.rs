@@ -6,7 +6,8 @@ use crate::rpc::{Id, Mark as Place, Message, Oddity};
 
 use super::fact::{Fact, Mark, SlipKind};
 use super::fold::Fold;
-use super::pending::{CancelNote, Slot};
+use super::open::CancelNote;
+use super::pending::Slot;
 use super::{Cancel, CancelEnd, CancelOf, CancelTarget, Outcome};
 
 impl Fold {
@@ -57,6 +58,11 @@ impl Fold {
                 facts.push(Fact::Slip(slip));
             }
         }
+        if found.is_none()
+            && let Some(open) = self.recall(from, &id)
+        {
+            return self.cancel_recalled(open, CancelOf::Request);
+        }
         match found {
             Some(slot) => self.cancel_open(from, slot, cancel, carrier, facts),
             None => {
@@ -74,7 +80,7 @@ impl Fold {
         cancel.tool = row.tool.clone();
         cancel.dialect = dialect;
         cancel.request_seq = Some(open.seq);
-        if open.cancel.is_some() {
+        if open.rare().cancel.is_some() {
             cancel.target = CancelTarget::Duplicate;
             return facts.push(Fact::Cancel(cancel));
         }
@@ -95,8 +101,8 @@ impl Fold {
         if self.ends_the_wait(dialect) {
             self.series.closed(Fold::track(asker), opened_at, now.at);
         }
-        if let Some(open) = self.pending[asker as usize].get_mut(slot) {
-            open.cancel = Some(CancelNote { seq: now.seq, at: now.at, of });
+        if let Some(rare) = self.pending[asker as usize].rare_mut(slot) {
+            rare.cancel = Some(CancelNote { seq: now.seq, at: now.at, of });
         }
     }
 
@@ -159,7 +165,7 @@ impl Fold {
         match running {
             Some((asker, slot, _)) => {
                 let (seq, row, again) = match self.pending[asker as usize].get(slot) {
-                    Some(open) => (open.seq, open.row, open.cancel.is_some()),
+                    Some(open) => (open.seq, open.row, open.rare().cancel.is_some()),
                     None => return,
                 };
                 if again {

@@ -9,7 +9,8 @@ use crate::rpc::Id;
 
 use super::fact::{Cause, Fact, Mark};
 use super::fold::Fold;
-use super::pending::{Left, Slot};
+use super::open::Left;
+use super::pending::Slot;
 use super::{CancelEnd, CancelOf, Outcome, Stream, StreamEnd};
 
 /// One HTTP exchange that is open.
@@ -189,14 +190,14 @@ impl Fold {
     /// The request was cancelled a while ago, and it was not the server that ended the response then.
     fn outlives_its_cancel(&self, side: Side, slot: Slot, carrier: &Carrier, by: Party) -> bool {
         let Some(open) = self.pending[side as usize].get(slot) else { return false };
-        let Some(cancel) = open.cancel else { return false };
+        let Some(cancel) = open.rare().cancel else { return false };
         let over = self.is_ending();
         self.dialect_of(open).is_legacy_mcp()
             && self.knows.times
             && self.knows.ends
             && (by != Party::Server || over)
             && carrier.status.is_none_or(|status| status == 200)
-            && open.after_cancel.is_empty()
+            && open.rare().after_cancel.is_empty()
             && self.gap[side.other() as usize].is_none_or(|gap| gap < open.seq)
             && self.now.at - cancel.at > self.race_window()
     }
@@ -214,8 +215,8 @@ impl Fold {
         let now = self.now;
         let Some(open) = self.pending[side as usize].get(slot) else { return false };
         let dialect = self.dialect_of(open);
-        let cancelled = open.cancel.is_some();
-        let (role, answers, seq) = (open.role, open.answers, open.seq);
+        let cancelled = open.rare().cancel.is_some();
+        let (role, answers, seq) = (open.role, open.rare().answers, open.seq);
         // The connection to the server broke, or there was none. The refusal that came instead is not the server's.
         let torn = by == Party::Server && matches!(how, How::Reset | How::Error);
         // Refused by HTTP itself: that is the answer.
@@ -286,8 +287,8 @@ impl Fold {
             }
             return true;
         }
-        if let Some(open) = self.pending[side as usize].get_mut(slot) {
-            open.left = Some(Left { mark: now, by, torn });
+        if let Some(rare) = self.pending[side as usize].rare_mut(slot) {
+            rare.left = Some(Left { mark: now, by, torn });
         }
         !cancelled
     }

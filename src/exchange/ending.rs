@@ -7,10 +7,15 @@ use crate::event::{Micros, Party, Side};
 use crate::protocol::Role;
 use crate::rpc::Id;
 
+use super::examples::{Example, Telling};
 use super::fact::{Cause, Exchange, Fact, Mark, MovedOn, Sign};
 use super::fold::Fold;
 use super::hash::Map;
-use super::pending::{Left, Open, Slot};
+use super::let_go_work::Named;
+use super::open::{Left, Open};
+use super::pending::Slot;
+use super::progress::Work;
+use super::tasks::TasksLeft;
 use super::{Cancel, CancelEnd, CancelTarget, Outcome, StreamEnd, TokenEnd};
 
 /// A next request sooner than this is rather a second call beside the first than a second try.
@@ -39,6 +44,8 @@ impl End {
 /// How many facts are told before they are heard.
 const FACTS_AT_A_TIME: usize = 1024;
 
+type WorksLeft = (Telling<Named<Work>>, std::vec::IntoIter<(u64, Box<str>)>);
+
 /// How far a session that is being judged has been told.
 pub struct Finish {
     pub as_of: Micros,
@@ -46,8 +53,13 @@ pub struct Finish {
     habits: [Habit; 2],
     /// The server's own open requests, oldest first.
     roots: Vec<(u64, Id)>,
+    /// Those that were let go, which are older than all that is open; oldest first.
+    let_go: Telling<Open>,
     /// Oldest first.
     open: std::vec::IntoIter<(u64, Slot, Side)>,
+    works: Option<WorksLeft>,
+    tasks: Option<TasksLeft>,
+    streams: Option<std::vec::IntoIter<(u64, Carried)>>,
     /// The HTTP exchanges that are still open, and what became of the requests on them.
     carried: Map<u64, Carried>,
 }
@@ -103,9 +115,14 @@ impl Fold {
         let habits = [self.habit(Side::Client, end), self.habit(Side::Server, end)];
         let mut roots: Vec<(u64, Id)> = self.pending[Side::Server as usize]
             .iter()
-            .filter(|open| open.cancel.is_none())
+            .filter(|open| open.rare().cancel.is_none())
             .map(|open| (open.seq, open.id.clone()))
             .collect();
+        let asked_by_server = |example: &&Example<Open>| {
+            example.one.asker == Side::Server && example.stands_for > 0 && example.one.rare().cancel.is_none()
+        };
+        let let_go = self.let_go.examples.all.iter().filter(asked_by_server);
+        roots.extend(let_go.map(|example| (example.one.seq, example.one.id.clone())));
         roots.sort_unstable();
         let mut open: Vec<(u64, Slot, Side)> = Vec::with_capacity(self.open_requests());
         for side in [Side::Client, Side::Server] {
@@ -114,16 +131,34 @@ impl Fold {
         open.sort_unstable_by_key(|(seq, ..)| *seq);
         self.series.reached(as_of);
         let carried = self.carriers.keys().map(|carrier| (*carrier, Carried::default())).collect();
-        Finish { as_of, end, habits, roots, open: open.into_iter(), carried }
+        Finish {
+            as_of,
+            end,
+            habits,
+            roots,
+            let_go: self.let_go.examples.tell(),
+            open: open.into_iter(),
+            works: None,
+            tasks: None,
+            streams: None,
+            carried,
+        }
     }
 
     /// Tells some more of it; says whether there is still more. What is open may be a million requests: their facts
     /// are heard as they come, and never stand beside each other.
     pub fn finish_some(&mut self, finish: &mut Finish, facts: &mut Vec<Fact>) -> bool {
         for _ in 0..FACTS_AT_A_TIME {
-            let Some((_, slot, side)) = finish.open.next() else { break };
-            let Some(open) = self.pending[side as usize].remove(slot) else { continue };
-            let settled = self.settle_open(open, finish, finish.habits[side as usize], facts);
+            let settled = if let Some(open) = finish.let_go.next() {
+                if open.rare().cancel.is_none() || !self.ends_the_wait(self.dialect_of(&open)) {
+                    self.series.opened_about(Fold::track(open.asker), open.at);
+                }
+                self.settle_open(&open, finish, finish.habits[open.asker as usize], facts)
+            } else {
+                let Some((_, slot, side)) = finish.open.next() else { return self.finish_rest(finish, facts) };
+                let Some(open) = self.pending[side as usize].remove(slot) else { continue };
+                self.settle_open(&open, finish, finish.habits[side as usize], facts)
+            };
             if let Some(carried) = settled.carrier.and_then(|carrier| finish.carried.get_mut(&carrier)) {
                 carried.unanswered += u64::from(settled.outcome.never_closed());
                 carried.outlives_a_cancel |= settled.outcome == Outcome::CancelledSilent
@@ -132,14 +167,27 @@ impl Fold {
             }
             facts.push(Fact::Exchange(settled));
         }
-        if finish.open.len() > 0 {
-            return true;
-        }
+        true
+    }
+
+    /// When the requests are told: tokens, tasks and HTTP exchanges.
+    fn finish_rest(&mut self, finish: &mut Finish, facts: &mut Vec<Fact>) -> bool {
         let Finish { as_of, end, .. } = *finish;
-        self.works_over(as_of, end, facts);
-        self.tasks_over(end.mark().map_or(as_of, |mark| mark.at), end != End::No, facts);
-        self.streams_over(std::mem::take(&mut finish.carried), as_of, end, facts);
-        false
+        let until = end.mark().map_or(as_of, |mark| mark.at);
+        let mut works = finish.works.take().unwrap_or_else(|| self.works_left());
+        let mut tasks = finish.tasks.take().unwrap_or_else(|| self.tasks_left());
+        let mut streams = finish.streams.take().unwrap_or_else(|| {
+            let mut numbers: Vec<(u64, Carried)> = std::mem::take(&mut finish.carried).into_iter().collect();
+            numbers.sort_unstable_by_key(|(number, _)| *number);
+            numbers.into_iter()
+        });
+        let more = (0..FACTS_AT_A_TIME).all(|_| {
+            self.work_left(&mut works, until, end, facts)
+                || self.task_left(&mut tasks, until, end != End::No, facts)
+                || self.stream_left(&mut streams, as_of, end, facts)
+        });
+        (finish.works, finish.tasks, finish.streams) = (Some(works), Some(tasks), Some(streams));
+        more
     }
 
     fn habit(&self, side: Side, end: End) -> Habit {
@@ -153,14 +201,14 @@ impl Fold {
         if self.knows.times {
             // Rows of requests, each of which was open when its asker sent the very next one.
             let mut best = 0;
-            for row in candidates.chunk_by(|one, next| one.next.is_some_and(|mark| mark.seq == next.seq)) {
+            for row in candidates.chunk_by(|one, next| one.next().is_some_and(|mark| mark.seq == next.seq)) {
                 if let Some((interval, alike)) = self.interval(row)
                     && alike > best
                 {
                     best = alike;
                     habit.interval = Some(interval);
                     let near = |open: &&&Open| {
-                        open.next.is_some_and(|next| ((next.at - open.at) - interval).abs() <= self.spread(interval))
+                        open.next().is_some_and(|next| ((next.at - open.at) - interval).abs() <= self.spread(interval))
                     };
                     habit.row = row.iter().find(near).map_or(row[0].row, |open| open.row);
                 }
@@ -173,7 +221,7 @@ impl Fold {
     /// The time after which each of a row was followed by the next, if it is the same time again and again; and how
     /// many bear that out.
     fn interval(&self, row: &[&Open]) -> Option<(Micros, usize)> {
-        let mut gaps: Vec<Micros> = row.iter().filter_map(|open| open.next.map(|next| next.at - open.at)).collect();
+        let mut gaps: Vec<Micros> = row.iter().filter_map(|open| open.next().map(|next| next.at - open.at)).collect();
         gaps.sort_unstable();
         let median = *gaps.get(gaps.len() / 2)?;
         let spread = self.spread(median);
@@ -181,8 +229,8 @@ impl Fold {
         // Two tries of the very same call, each given up after the same time, are a habit too. Different calls at an
         // even pace must be more before chance is ruled out.
         let tries =
-            row.iter().filter(|open| open.again.is_some_and(|again| ((again.at - open.at) - median).abs() <= spread));
-        let fits = |open: &&&Open| open.next.is_some_and(|next| ((next.at - open.at) - median).abs() <= spread);
+            row.iter().filter(|open| open.again().is_some_and(|again| ((again.at - open.at) - median).abs() <= spread));
+        let fits = |open: &&&Open| open.next().is_some_and(|next| ((next.at - open.at) - median).abs() <= spread);
         let mut kinds = row.iter().filter(fits).map(|open| open.row);
         let first = kinds.next();
         let one_kind = kinds.all(|kind| Some(kind) == first);
@@ -196,7 +244,7 @@ impl Fold {
     }
 
     fn may_be_given_up(&self, open: &Open) -> bool {
-        open.cancel.is_none()
+        open.rare().cancel.is_none()
             && !open.role.may_stay_open()
             && open.role != Role::Discover
             && self.gap[open.asker.other() as usize].is_none_or(|gap| gap < open.seq)
@@ -207,12 +255,12 @@ impl Fold {
         if !self.may_be_given_up(open) {
             return None;
         }
-        if let Some(again) = open.again
+        if let Some(again) = open.again()
             && (self.long_enough_to_give_up(again.at - open.at) || !self.knows.times)
         {
             return Some(MovedOn { seq: again.seq, after: again.at - open.at, sign: Sign::AskedAgain });
         }
-        let (interval, next) = (habit.interval?, open.next?);
+        let (interval, next) = (habit.interval?, open.next()?);
         let (gap, spread) = (next.at - open.at, self.spread(interval));
         // Of the same call also a longer pause counts: it was given up no later than that.
         let fits = gap >= interval - spread && (gap <= interval + spread || open.row == habit.row);
@@ -223,19 +271,19 @@ impl Fold {
     fn moved_on(&self, open: &Open, end: End, habit: Habit) -> Option<MovedOn> {
         let cut = end == End::No;
         // What shows first counts: a connection closed at the very end says nothing new.
-        let left_at = open.left.map_or(u64::MAX, |left| left.mark.seq);
+        let left_at = open.rare().left.map_or(u64::MAX, |left| left.mark.seq);
         let strong = self.strong_sign(open, habit).filter(|moved| moved.seq < left_at);
         if strong.is_some() && (!cut || habit.given_up >= self.limits.give_ups_in_a_row) {
             return strong;
         }
-        if let Some(Left { mark: left, by: Party::Client, .. }) = open.left
+        if let Some(Left { mark: left, by: Party::Client, .. }) = open.rare().left
             && end.mark().is_none_or(|mark| left.seq < mark.seq)
         {
             return Some(MovedOn { seq: left.seq, after: left.at - open.at, sign: Sign::HungUp });
         }
         // That a client which waits for each answer sent its next request is a weak sign: it is heard only where the
         // client closed before the deadline could tell.
-        let next = open.next.filter(|next| next.seq < left_at)?;
+        let next = open.next().filter(|next| next.seq < left_at)?;
         if !(habit.waits && self.knows.times && self.may_be_given_up(open)) {
             return None;
         }
@@ -247,13 +295,13 @@ impl Fold {
         (early && answered_later && gap >= least).then_some(MovedOn { seq: next.seq, after: gap, sign: Sign::WentOn })
     }
 
-    fn settle_open(&mut self, open: Open, finish: &Finish, habit: Habit, facts: &mut Vec<Fact>) -> Exchange {
+    fn settle_open(&mut self, open: &Open, finish: &Finish, habit: Habit, facts: &mut Vec<Fact>) -> Exchange {
         let Finish { as_of, end, ref roots, .. } = *finish;
-        let dialect = self.dialect_of(&open);
+        let dialect = self.dialect_of(open);
         let peer = open.asker.other();
         // The answer may be missing, or the cancel after which none was owed.
         let missing = |side: Side| self.gap[side as usize].is_some_and(|gap| gap > open.seq);
-        let cancellable = open.cancel.is_none() && self.ends_the_wait(dialect);
+        let cancellable = open.rare().cancel.is_none() && self.ends_the_wait(dialect);
         let doubtful = missing(peer) || (cancellable && missing(open.asker));
         let until = end.mark().filter(|mark| mark.seq > open.seq).map_or(as_of, |mark| mark.at);
         let mut exchange = Exchange {
@@ -269,23 +317,23 @@ impl Fold {
             closed_at: None,
             outcome: Outcome::InFlight,
             cause: Cause::None,
-            cancel: open.cancel.map(|note| Mark { seq: note.seq, at: note.at }),
-            cancel_of: open.cancel.map(|note| note.of),
-            answer: open.first_answer,
+            cancel: open.rare().cancel.map(|note| Mark { seq: note.seq, at: note.at }),
+            cancel_of: open.rare().cancel.map(|note| note.of),
+            answer: open.rare().first_answer,
             error_code: None,
             end: end.mark(),
             moved_on: None,
             root: None,
-            after_cancel: open.after_cancel.clone(),
-            waited: until - open.cancel.map_or(open.at, |note| note.at),
+            after_cancel: open.rare().after_cancel.clone(),
+            waited: until - open.rare().cancel.map_or(open.at, |note| note.at),
             ended_by_server: None,
             doubtful,
             id: open.id.clone(),
         };
-        if open.cancel.is_some() {
+        if open.rare().cancel.is_some() {
             self.settle_cancelled(&mut exchange, end, facts);
         } else {
-            self.settle_unanswered(&open, &mut exchange, end, habit, roots);
+            self.settle_unanswered(open, &mut exchange, end, habit, roots);
         }
         if let Some(at) = exchange.closed_at
             && exchange.cancel.is_none()
@@ -293,7 +341,7 @@ impl Fold {
             self.series.ended(Fold::track(open.asker), open.at, at);
         }
         // A stream that answers lives as long as it likes.
-        if open.role == Role::StreamCall && open.answers > 0 && open.cancel.is_none() {
+        if open.role == Role::StreamCall && open.rare().answers > 0 && open.rare().cancel.is_none() {
             self.series.excused(Fold::track(open.asker), open.at);
         }
         self.names.rows[open.row as usize].outcomes.add(exchange.outcome);
@@ -331,7 +379,7 @@ impl Fold {
     }
 
     fn settle_unanswered(&self, open: &Open, exchange: &mut Exchange, end: End, habit: Habit, roots: &[(u64, Id)]) {
-        if open.role == Role::StreamCall && open.answers > 0 {
+        if open.role == Role::StreamCall && open.rare().answers > 0 {
             exchange.outcome = if end == End::No { Outcome::OpenStream } else { Outcome::BecameTask };
             return;
         }
@@ -346,7 +394,7 @@ impl Fold {
         exchange.cause = self.cause(open, end, roots, exchange);
         exchange.moved_on = self.moved_on(open, end, habit);
         // Closed after the session was over is closed because it was over.
-        if let Some(Left { mark: left, by, torn }) = open.left
+        if let Some(Left { mark: left, by, torn }) = open.rare().left
             && by != Party::Client
             && exchange.moved_on.is_none()
             && end.mark().is_none_or(|mark| left.seq < mark.seq)
@@ -364,7 +412,7 @@ impl Fold {
             exchange.end = Some(left);
             return;
         }
-        if let Some(Left { mark: left, by: Party::Client, .. }) = open.left
+        if let Some(Left { mark: left, by: Party::Client, .. }) = open.rare().left
             && exchange.moved_on.is_some_and(|moved| moved.sign == Sign::HungUp)
             && left.at - open.at < self.deadline()
             && self.client_went(left, end)
@@ -440,36 +488,48 @@ impl Fold {
         match end {
             End::ByServer(_) if open.asker == Side::Client => Cause::PeerDead,
             // Silent is who left others unanswered too, for long enough to be missed.
-            _ if open.next.is_some_and(|next| self.now.at - next.at > self.race_window()) => Cause::PeerSilent,
+            _ if open.next().is_some_and(|next| self.now.at - next.at > self.race_window()) => Cause::PeerSilent,
             _ => Cause::None,
         }
     }
 
-    fn works_over(&mut self, as_of: Micros, end: End, facts: &mut Vec<Fact>) {
+    fn works_left(&mut self) -> WorksLeft {
         let mut names: Vec<(u64, Box<str>)> =
             self.works.iter().map(|(name, work)| (work.opened.seq, name.clone())).collect();
         names.sort_unstable();
-        let until = end.mark().map_or(as_of, |mark| mark.at);
-        for (_, name) in names {
-            let Some(work) = self.works.remove(&name) else { continue };
-            let told = match work.begun {
-                None => TokenEnd::NeverBegun,
-                Some(_) if end == End::No => TokenEnd::Open,
-                Some(_) => TokenEnd::NeverEnded,
-            };
-            self.work_over(&name, work, told, None, until, facts);
-        }
+        (self.let_go_works.examples.tell(), names.into_iter())
     }
 
-    fn streams_over(&mut self, carried: Map<u64, Carried>, as_of: Micros, end: End, facts: &mut Vec<Fact>) {
-        let mut numbers: Vec<(u64, Carried)> = carried.into_iter().collect();
-        numbers.sort_unstable_by_key(|(number, _)| *number);
-        for (number, Carried { unanswered, outlives_a_cancel }) in numbers {
-            let Some(carrier) = self.carriers.remove(&number) else { continue };
-            let drained = end.mark().is_some_and(|mark| as_of - mark.at > self.limits.drain_ms as Micros * 1000);
-            let end =
-                if outlives_a_cancel || (drained && self.knows.ends) { StreamEnd::LeftOpen } else { StreamEnd::Open };
-            self.stream_over(number, &carrier, end, None, unanswered, facts);
-        }
+    /// Tells of the next token that is left; says whether there was one.
+    fn work_left(&mut self, left: &mut WorksLeft, until: Micros, end: End, facts: &mut Vec<Fact>) -> bool {
+        let (name, work) = if let Some(Named { name, what }) = left.0.next() {
+            (name, what)
+        } else {
+            let Some((_, name)) = left.1.next() else { return false };
+            let Some(work) = self.works.remove(&name) else { return true };
+            (name, work)
+        };
+        let told = match work.begun {
+            None => TokenEnd::NeverBegun,
+            Some(_) if end == End::No => TokenEnd::Open,
+            Some(_) => TokenEnd::NeverEnded,
+        };
+        self.work_over(&name, work, told, None, until, facts);
+        true
+    }
+
+    fn stream_left(
+        &mut self,
+        left: &mut std::vec::IntoIter<(u64, Carried)>,
+        as_of: Micros,
+        end: End,
+        facts: &mut Vec<Fact>,
+    ) -> bool {
+        let Some((number, Carried { unanswered, outlives_a_cancel })) = left.next() else { return false };
+        let Some(carrier) = self.carriers.remove(&number) else { return true };
+        let drained = end.mark().is_some_and(|mark| as_of - mark.at > self.limits.drain_ms as Micros * 1000);
+        let end = if outlives_a_cancel || (drained && self.knows.ends) { StreamEnd::LeftOpen } else { StreamEnd::Open };
+        self.stream_over(number, &carrier, end, None, unanswered, facts);
+        true
     }
 }

@@ -15,7 +15,8 @@ use super::fact::{Fact, Mark, Slip, SlipKind};
 use super::hash::Map;
 use super::ids::{Recent, UsedIds};
 use super::names::Names;
-use super::pending::{Open, Pending};
+use super::open::Open;
+use super::pending::Pending;
 use super::progress::{Tokens, Work};
 use super::tasks::Tasks;
 use super::{Latency, Limits, Series, Track};
@@ -29,6 +30,7 @@ pub struct Fold {
     pub names: Names,
     /// By who asked.
     pub(super) pending: [Pending; 2],
+    pub(super) let_go: super::let_go::LetGo,
     pub(super) used: [UsedIds; 2],
     pub(super) recent: [Recent; 2],
     pub(super) round_trips: Latency,
@@ -60,8 +62,10 @@ pub struct Fold {
     pub session: Option<super::HttpSession>,
     pub(super) tokens: [Tokens; 2],
     pub(super) works: Map<Box<str>, Work>,
+    pub(super) let_go_works: super::let_go_work::LetGoOf<Work>,
     pub(super) tasks: Tasks,
     pub(super) turns: Map<Box<str>, (Side, u32, u64)>,
+    pub(super) most_turns: usize,
     pub chains: Chains,
     pub(super) early: Vec<super::strays::Early>,
     /// Answers to nothing that a loss told a little later may explain, oldest first.
@@ -140,6 +144,7 @@ impl Fold {
             protocol: protocol::protocol(dialect),
             names: Names::default(),
             pending: Default::default(),
+            let_go: Default::default(),
             used: Default::default(),
             recent: Default::default(),
             round_trips: Latency::default(),
@@ -162,8 +167,10 @@ impl Fold {
             session: None,
             tokens: Default::default(),
             works: Map::default(),
+            let_go_works: Default::default(),
             tasks: Tasks::default(),
             turns: Map::default(),
+            most_turns: super::asking::MOST_TURNS,
             chains: Chains::default(),
             early: Vec::new(),
             unsure: VecDeque::new(),

@@ -40,6 +40,15 @@ impl UsedIds {
         }
     }
 
+    /// It was never used: not merely forgotten.
+    pub fn surely_lacks(&self, id: &Id) -> bool {
+        let forgets = match id {
+            Id::Int(_) => self.ranges.len() >= MOST_RANGES,
+            _ => self.order.len() >= MOST_PRINTS,
+        };
+        !forgets && !self.contains(id)
+    }
+
     /// Says whether it is new.
     pub fn insert(&mut self, id: &Id) -> bool {
         let Id::Int(int) = id else {

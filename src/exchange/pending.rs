@@ -1,70 +1,24 @@
 //! The requests of one side that are open, and the ways to find one: by id, by what it asks, by its token.
+//!
+//! The ways hold places only: what is looked for stands in the request itself, once.
 
 use std::collections::BTreeSet;
+use std::hash::BuildHasher;
 
-use crate::event::{Micros, Party, Side};
-use crate::protocol::{Dialect, Role};
+use hashbrown::HashTable;
+
 use crate::rpc::Id;
 
-use super::ends::CancelOf;
 use super::fact::Mark;
-use super::hash::Map;
+use super::hash::{Map, Seeded};
+use super::open::{Open, Place, Rare};
 
 /// Among requests that are open under one id, at most so many are looked through for the right one.
 const LONGEST_LOOK: usize = 64;
+/// What the ways to a request take beside itself: two places, each in a table that may be half empty.
+const WAYS_BYTES: usize = 24;
 
 pub type Slot = u32;
-
-/// A request that nobody has answered yet.
-#[derive(Debug)]
-pub struct Open {
-    pub id: Id,
-    pub generation: u32,
-    pub asker: Side,
-    pub seq: u64,
-    pub at: Micros,
-    pub method: u32,
-    pub row: u32,
-    pub role: Role,
-    pub print: u64,
-    pub carrier: Option<u64>,
-    /// The version this one request names for itself.
-    pub era: Option<Dialect>,
-    pub cancel: Option<CancelNote>,
-    /// The next request of the same side, and the next that asks the same.
-    pub next: Option<Mark>,
-    pub again: Option<Mark>,
-    /// Streaming methods are answered many times.
-    pub answers: u32,
-    pub first_answer: Option<Mark>,
-    /// Its HTTP exchange ended, and who ended it.
-    pub left: Option<Left>,
-    pub tokens: [Option<Box<str>>; 2],
-    pub after_cancel: Vec<u64>,
-    pub asked_task: bool,
-    /// The task a request about one names.
-    pub task: Option<Box<str>>,
-    pub acknowledged: bool,
-    /// The next older and newer ones that are open under the same id.
-    older: Option<Slot>,
-    newer: Option<Slot>,
-}
-
-/// The end of the HTTP exchange of a request that was open.
-#[derive(Debug, Clone, Copy)]
-pub struct Left {
-    pub mark: Mark,
-    pub by: Party,
-    /// The server was gone: what ended was not ended by it.
-    pub torn: bool,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub struct CancelNote {
-    pub seq: u64,
-    pub at: Micros,
-    pub of: CancelOf,
-}
 
 #[derive(Debug)]
 pub struct ActiveToken {
@@ -77,14 +31,17 @@ pub struct ActiveToken {
 pub struct Pending {
     slots: Vec<Option<Open>>,
     free: Vec<Slot>,
-    by_id: Map<Id, Slot>,
-    by_question: Map<(u32, u64), Slot>,
+    /// The newest under each id.
+    by_id: HashTable<Slot>,
+    /// The newest of each method and params.
+    by_question: HashTable<Slot>,
     pub by_token: Map<Box<str>, ActiveToken>,
     /// Integers beyond 2^53, which some peers cannot hold.
     huge: BTreeSet<Slot>,
     /// The latest request of this side, if it is still open.
     pub latest: Option<(Slot, u64)>,
     open: usize,
+    bytes: usize,
 }
 
 fn is_huge(id: &Id) -> bool {
@@ -95,35 +52,12 @@ fn is_huge(id: &Id) -> bool {
     }
 }
 
-impl Open {
-    pub fn new(id: Id, asker: Side, seq: u64, at: Micros) -> Open {
-        Open {
-            id,
-            generation: 1,
-            asker,
-            seq,
-            at,
-            method: 0,
-            row: 0,
-            role: Role::Ordinary,
-            print: 0,
-            carrier: None,
-            era: None,
-            cancel: None,
-            next: None,
-            again: None,
-            answers: 0,
-            first_answer: None,
-            left: None,
-            tokens: [None, None],
-            after_cancel: Vec::new(),
-            asked_task: false,
-            task: None,
-            acknowledged: false,
-            older: None,
-            newer: None,
-        }
-    }
+fn id_hash(id: &Id) -> u64 {
+    Seeded::default().hash_one(id)
+}
+
+fn question_hash(open: &Open) -> u64 {
+    Seeded::default().hash_one((open.method, open.print))
 }
 
 impl Pending {
@@ -139,23 +73,39 @@ impl Pending {
         if is_huge(&open.id) {
             self.huge.insert(slot);
         }
-        open.older = self.by_id.insert(open.id.clone(), slot);
-        if let Some(older) = open.older.and_then(|older| self.get_mut(older)) {
-            older.newer = Some(slot);
+        self.bytes += open.bytes() + WAYS_BYTES;
+        let (seq, mark) = (open.seq, Mark { seq: open.seq, at: open.at });
+        let slots = &mut self.slots;
+        let hash = id_hash(&open.id);
+        match self.by_id.find_mut(hash, |known| of(slots, *known).is_some_and(|known| known.id == open.id)) {
+            Some(known) => {
+                open.older = Place::of(std::mem::replace(known, slot));
+                if let Some(older) = open.older.and_then(|older| slots[older.slot() as usize].as_mut()) {
+                    older.newer = Place::of(slot);
+                }
+            }
+            None => {
+                self.by_id.insert_unique(hash, slot, |known| of(slots, *known).map_or(0, |open| id_hash(&open.id)));
+            }
         }
-        let seq = open.seq;
-        if let Some(earlier) = self.by_question.insert((open.method, open.print), slot)
-            && let Some(earlier) = self.slots[earlier as usize].as_mut()
-            && earlier.again.is_none()
-        {
-            earlier.again = Some(Mark { seq, at: open.at });
+        let hash = question_hash(&open);
+        let same = |known: &Open| (known.method, known.print) == (open.method, open.print);
+        match self.by_question.find_mut(hash, |known| of(slots, *known).is_some_and(same)) {
+            Some(known) => {
+                let earlier = std::mem::replace(known, slot);
+                if let Some(earlier) = slots[earlier as usize].as_mut() {
+                    earlier.repeated_by(mark);
+                }
+            }
+            None => {
+                self.by_question.insert_unique(hash, slot, |known| of(slots, *known).map_or(0, question_hash));
+            }
         }
         if let Some((latest, stamp)) = self.latest
-            && let Some(latest) = self.slots[latest as usize].as_mut()
+            && let Some(latest) = slots[latest as usize].as_mut()
             && latest.seq == stamp
-            && latest.next.is_none()
         {
-            latest.next = Some(Mark { seq, at: open.at });
+            latest.followed_by(mark);
         }
         self.latest = Some((slot, seq));
         self.slots[slot as usize] = Some(open);
@@ -171,14 +121,28 @@ impl Pending {
         self.slots.get_mut(slot as usize)?.as_mut()
     }
 
+    /// What few requests have, of one that gets some of it.
+    pub fn rare_mut(&mut self, slot: Slot) -> Option<&mut Rare> {
+        let open = self.slots.get_mut(slot as usize)?.as_mut()?;
+        let before = open.bytes();
+        open.rare_mut();
+        self.bytes += open.bytes() - before;
+        Some(open.rare_mut())
+    }
+
+    /// What the open requests take in memory, about.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// The one that is open under this id: on the same carrier if there is one, else the oldest.
     pub fn find(&self, id: &Id, carrier: Option<u64>) -> Option<Slot> {
-        let mut slot = *self.by_id.get(id)?;
+        let mut slot = self.newest(id)?;
         for _ in 0..LONGEST_LOOK {
             let open = self.get(slot)?;
             match open.older {
                 _ if carrier.is_some() && open.carrier == carrier => return Some(slot),
-                Some(older) => slot = older,
+                Some(older) => slot = older.slot(),
                 None => return self.first_or(id, slot, carrier),
             }
         }
@@ -188,14 +152,14 @@ impl Pending {
     /// Without a carrier's help the oldest that is not cancelled, then the oldest.
     fn first_or(&self, id: &Id, oldest: Slot, carrier: Option<u64>) -> Option<Slot> {
         let mut best = oldest;
-        let mut slot = *self.by_id.get(id)?;
+        let mut slot = self.newest(id)?;
         for _ in 0..LONGEST_LOOK {
             let open = self.get(slot)?;
-            if open.cancel.is_none() && (carrier.is_none() || open.left.is_none()) {
+            if open.rare().cancel.is_none() && (carrier.is_none() || open.rare().left.is_none()) {
                 best = slot;
             }
             match open.older {
-                Some(older) => slot = older,
+                Some(older) => slot = older.slot(),
                 None => break,
             }
         }
@@ -209,7 +173,7 @@ impl Pending {
 
     /// The newest under this id: what a cancel means.
     pub fn newest(&self, id: &Id) -> Option<Slot> {
-        self.by_id.get(id).copied()
+        self.by_id.find(id_hash(id), |slot| self.get(*slot).is_some_and(|open| open.id == *id)).copied()
     }
 
     /// One that a peer which mixes up kinds of ids, or rounds numbers, would take for the same.
@@ -231,30 +195,33 @@ impl Pending {
         let open = self.slots.get_mut(slot as usize)?.take()?;
         self.free.push(slot);
         self.open -= 1;
+        self.bytes = self.bytes.saturating_sub(open.bytes() + WAYS_BYTES);
         // Whoever sends everything under one id must not make us walk the whole row for each.
         match (open.newer, open.older) {
             (Some(newer), older) => {
-                if let Some(newer) = self.get_mut(newer) {
+                if let Some(newer) = self.get_mut(newer.slot()) {
                     newer.older = older;
                 }
             }
-            (None, Some(older)) => {
-                self.by_id.insert(open.id.clone(), older);
-            }
-            (None, None) => {
-                self.by_id.remove(&open.id);
+            (None, older) => {
+                if let Ok(known) = self.by_id.find_entry(id_hash(&open.id), |known| *known == slot) {
+                    match older {
+                        Some(older) => *known.into_mut() = older.slot(),
+                        None => drop(known.remove()),
+                    }
+                }
             }
         }
-        if let Some(older) = open.older.and_then(|older| self.get_mut(older)) {
+        if let Some(older) = open.older.and_then(|older| self.get_mut(older.slot())) {
             older.newer = open.newer;
         }
-        if self.by_question.get(&(open.method, open.print)) == Some(&slot) {
-            self.by_question.remove(&(open.method, open.print));
+        if let Ok(known) = self.by_question.find_entry(question_hash(&open), |known| *known == slot) {
+            known.remove();
         }
         if is_huge(&open.id) {
             self.huge.remove(&slot);
         }
-        for token in open.tokens.iter().flatten() {
+        for token in open.rare().tokens.iter().flatten() {
             if self.by_token.get(token).is_some_and(|active| active.seq == open.seq) {
                 self.by_token.remove(token);
             }
@@ -272,12 +239,19 @@ impl Pending {
     }
 }
 
+fn of(slots: &[Option<Open>], slot: Slot) -> Option<&Open> {
+    slots.get(slot as usize)?.as_ref()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::Side;
 
     fn open(id: i64, seq: u64, carrier: Option<u64>) -> Open {
-        Open { carrier, ..Open::new(Id::Int(id), Side::Client, seq, seq as i64 * 1000) }
+        let mut open = Open::new(Id::Int(id), Side::Client, seq, seq as i64 * 1000);
+        open.carrier = carrier;
+        open
     }
 
     #[test]
@@ -337,10 +311,10 @@ mod tests {
         let mut pending = Pending::default();
         let first = pending.insert(open(1, 1, None));
         let second = pending.insert(open(2, 2, None));
-        assert_eq!(pending.get(first).and_then(|open| open.again).map(|mark| mark.seq), Some(2));
-        assert_eq!(pending.get(first).and_then(|open| open.next).map(|mark| mark.seq), Some(2));
+        assert_eq!(pending.get(first).and_then(|open| open.again()).map(|mark| mark.seq), Some(2));
+        assert_eq!(pending.get(first).and_then(|open| open.next()).map(|mark| mark.seq), Some(2));
         pending.remove(second);
         pending.insert(open(3, 3, None));
-        assert_eq!(pending.get(first).and_then(|open| open.again).map(|mark| mark.seq), Some(2));
+        assert_eq!(pending.get(first).and_then(|open| open.again()).map(|mark| mark.seq), Some(2));
     }
 }

@@ -44,7 +44,7 @@ impl Tokens {
 }
 
 /// A token that was made by itself: what it stands for must end.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Work {
     pub opened_by: Side,
     pub opened: Mark,
@@ -93,12 +93,12 @@ impl Fold {
                 slip.subject = token.to_string();
                 facts.push(Fact::Slip(slip));
             }
-            let cancelled = self.pending[asker as usize].get(slot).and_then(|open| open.cancel);
+            let cancelled = self.pending[asker as usize].get(slot).and_then(|open| open.rare().cancel);
             if cancelled.is_some_and(|note| self.now.at - note.at > self.race_window())
-                && let Some(open) = self.pending[asker as usize].get_mut(slot)
-                && open.after_cancel.len() < MOST_PROOFS
+                && let Some(rare) = self.pending[asker as usize].rare_mut(slot)
+                && rare.after_cancel.len() < MOST_PROOFS
             {
-                open.after_cancel.push(self.now.seq);
+                rare.after_cancel.push(self.now.seq);
             }
             return;
         }
@@ -114,7 +114,8 @@ impl Fold {
             None => SlipKind::ProgressUnknown,
         };
         let also = closed.map(|closed| vec![closed.closed.seq]).unwrap_or_default();
-        let doubtful = closed.is_none() && (self.may_have_missed(asker) || !self.knows.payload);
+        let forgotten = self.let_go.requests > 0;
+        let doubtful = closed.is_none() && (self.may_have_missed(asker) || !self.knows.payload || forgotten);
         self.token_slip(facts, kind, from, token, also, doubtful);
     }
 
@@ -140,6 +141,7 @@ impl Fold {
             let work =
                 Work { opened_by: from, opened: self.now, begun: None, last_at: self.now.at, reports: 0, cancel: None };
             self.works.insert(token.into(), work);
+            self.let_go_works.lighten(&mut self.works, |work| work.opened.seq);
         }
     }
 
@@ -158,13 +160,18 @@ impl Fold {
             let key = self.token_key(token, carrier);
             let of_request =
                 self.pending[asker].by_token.contains_key(&*key) || self.tokens[asker].find(&key).is_some();
-            if of_request || kind != Some("begin") {
+            if !of_request && kind != Some("begin") {
+                self.recall_work(token);
+            }
+            if !self.works.contains_key(token) && (of_request || kind != Some("begin")) {
                 return self.progress_on(from, token, None, carrier, facts);
             }
-            // Begun without having been made: told once, then followed like any other.
-            let doubtful = self.may_have_missed(from) || self.may_have_missed(from.other());
-            self.token_slip(facts, SlipKind::ProgressUnknown, from, token, Vec::new(), doubtful);
-            self.token_created(from, message, facts);
+            if !self.works.contains_key(token) {
+                // Begun without having been made: told once, then followed like any other.
+                let doubtful = self.may_have_missed(from) || self.may_have_missed(from.other());
+                self.token_slip(facts, SlipKind::ProgressUnknown, from, token, Vec::new(), doubtful);
+                self.token_created(from, message, facts);
+            }
         }
         let now = self.now;
         let Some(work) = self.works.get_mut(token) else { return };

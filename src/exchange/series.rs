@@ -187,6 +187,19 @@ impl Series {
         self.at_index(index).excused += 1;
     }
 
+    /// One of those that stay open is taken to have been opened at this moment: when exactly is no longer known.
+    pub fn opened_about(&mut self, track: Track, at: Micros) {
+        let (track, index) = (track as usize, self.offset(at) >> self.shift);
+        if self.at_index(index).unclosed[track] > 0 {
+            return;
+        }
+        let others = self.buckets.iter_mut().filter(|bucket| bucket.unclosed[track] > 0);
+        if let Some(nearest) = others.min_by_key(|bucket| bucket.index.abs_diff(index)) {
+            nearest.unclosed[track] -= 1;
+            self.at_index(index).unclosed[track] += 1;
+        }
+    }
+
     /// From what age on an open request may be missed at all.
     pub fn ripens_after(&mut self, micros: u64) {
         self.patience = micros;

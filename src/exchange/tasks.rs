@@ -10,11 +10,15 @@ use crate::event::{Micros, Side};
 use crate::protocol::{Dialect, Role};
 use crate::rpc::{Kind, Mark as Place, Message, Name};
 
+use super::examples::Telling;
 use super::fact::{Fact, Mark, Slip, SlipKind};
 use super::fold::Fold;
 use super::hash::{Map, print_of};
-use super::pending::Open;
+use super::let_go_work::{LetGoOf, Named};
+use super::open::Open;
 use super::{Cancel, CancelEnd, CancelOf, CancelTarget, Task, TaskEnd, Track};
+
+pub(super) type TasksLeft = (Telling<Named<Doing>>, std::vec::IntoIter<(u64, Box<str>)>);
 
 const MOST_CLOSED: usize = 1 << 12;
 /// Events kept to prove what a task did.
@@ -24,28 +28,29 @@ const INVALID_PARAMS: i64 = -32602;
 
 #[derive(Debug, Default)]
 pub struct Tasks {
-    open: Map<Box<str>, Doing>,
+    pub(super) open: Map<Box<str>, Doing>,
+    pub(super) let_go: LetGoOf<Doing>,
     closed: VecDeque<(u64, &'static str)>,
     pub peak: u64,
 }
 
 /// A task that has not ended, or whose result nobody has fetched.
-#[derive(Debug)]
-struct Doing {
-    asked_by: Side,
-    method: Name,
-    tool: Option<Name>,
-    dialect: Dialect,
-    opened: Mark,
-    state: &'static str,
-    changed_at: Micros,
-    ttl_ms: Option<f64>,
-    poll_ms: Option<f64>,
-    looked_at: Option<Mark>,
-    fetching: bool,
-    cancel: Option<(Mark, Side)>,
-    events: Vec<u64>,
-    turn: bool,
+#[derive(Debug, Clone)]
+pub(super) struct Doing {
+    pub(super) asked_by: Side,
+    pub(super) method: Name,
+    pub(super) tool: Option<Name>,
+    pub(super) dialect: Dialect,
+    pub(super) opened: Mark,
+    pub(super) state: &'static str,
+    pub(super) changed_at: Micros,
+    pub(super) ttl_ms: Option<f64>,
+    pub(super) poll_ms: Option<f64>,
+    pub(super) looked_at: Option<Mark>,
+    pub(super) fetching: bool,
+    pub(super) cancel: Option<(Mark, Side)>,
+    pub(super) events: Vec<u64>,
+    pub(super) turn: bool,
 }
 
 /// The states of all protocols in one spelling.
@@ -112,7 +117,7 @@ impl Tasks {
         self.closed.push_back((print_of(name), state));
     }
 
-    fn ended(&self, name: &str) -> Option<&'static str> {
+    pub(super) fn ended(&self, name: &str) -> Option<&'static str> {
         let print = print_of(name);
         self.closed.iter().rev().find(|(known, _)| *known == print).map(|(_, state)| *state)
     }
@@ -163,6 +168,7 @@ impl Fold {
             self.tasks.open.insert(seen.name.into(), doing);
             self.tasks.peak = self.tasks.peak.max(self.tasks.open.len() as u64);
             self.series.opened(Track::Tasks, self.now.at);
+            self.tasks.let_go.lighten(&mut self.tasks.open, |doing| doing.opened.seq);
             let core = message.marks.has(Place::ResultTaskTaskId) && self.spoken.dialect == Dialect::Mcp20251125;
             if core && first != "working" && !is_final(first) {
                 self.task_slip(facts, SlipKind::TaskIllegalState, asker.other(), seen.name);
@@ -174,6 +180,7 @@ impl Fold {
     /// A task is in this state now. Says whether it has ended.
     fn task_now(&mut self, teller: Side, name: &str, state: Option<&'static str>, facts: &mut Vec<Fact>) -> bool {
         let now = self.now;
+        self.recall_task(name);
         let Some(doing) = self.tasks.open.get_mut(name) else {
             let ended = self.tasks.ended(name);
             if let (Some(ended), Some(state)) = (ended, state)
@@ -275,6 +282,7 @@ impl Fold {
         let name = message.marks.raw(place).unwrap_or_default();
         let now = self.now;
         let mut cancel = self.cancel_fact(from, CancelOf::Task, name.to_string());
+        self.recall_task(name);
         if let Some(doing) = self.tasks.open.get_mut(name) {
             doing.looked_at = Some(now);
             if doing.events.len() < MOST_EVENTS {
@@ -303,8 +311,9 @@ impl Fold {
 
     /// The answer to a request about a task.
     pub(super) fn task_answered(&mut self, asker: Side, open: &Open, message: &Message, facts: &mut Vec<Fact>) {
-        let Some(name) = open.task.as_deref() else { return };
+        let Some(name) = open.rare().task.as_deref() else { return };
         let worker = asker.other();
+        self.recall_task(name);
         if message.kind == Kind::Error {
             let code = message.marks.number(Place::ErrorCode).map(|code| code as i64);
             let now = self.now;
@@ -365,13 +374,14 @@ impl Fold {
             poll_ms: None,
             looked_at: Some(self.now),
             fetching: false,
-            cancel: open.cancel.map(|note| (Mark { seq: note.seq, at: note.at }, open.asker)),
+            cancel: open.rare().cancel.map(|note| (Mark { seq: note.seq, at: note.at }, open.asker)),
             events: vec![open.seq, self.now.seq],
             turn: true,
         };
         self.tasks.open.insert(session, doing);
         self.tasks.peak = self.tasks.peak.max(self.tasks.open.len() as u64);
         self.series.opened(Track::Tasks, self.now.at);
+        self.tasks.let_go.lighten(&mut self.tasks.open, |doing| doing.opened.seq);
     }
 
     /// ACP: news of a session. In v2 it says when a turn is over; after a cancel it shows that work goes on.
@@ -386,12 +396,12 @@ impl Fold {
         }
         if let Some((asker, slot, seq)) = self.turns.get(session).copied()
             && let Some(note) =
-                self.pending[asker as usize].get(slot).filter(|open| open.seq == seq).and_then(|o| o.cancel)
+                self.pending[asker as usize].get(slot).filter(|open| open.seq == seq).and_then(|o| o.rare().cancel)
             && now.at - note.at > self.race_window()
-            && let Some(open) = self.pending[asker as usize].get_mut(slot)
-            && open.after_cancel.len() < MOST_EVENTS
+            && let Some(rare) = self.pending[asker as usize].rare_mut(slot)
+            && rare.after_cancel.len() < MOST_EVENTS
         {
-            open.after_cancel.push(now.seq);
+            rare.after_cancel.push(now.seq);
         }
     }
 
@@ -412,17 +422,34 @@ impl Fold {
         }));
     }
 
-    /// What is not over when the session is judged.
-    pub(super) fn tasks_over(&mut self, as_of: Micros, ended: bool, facts: &mut Vec<Fact>) {
+    /// What is not over when the session is judged, oldest first.
+    pub(super) fn tasks_left(&mut self) -> TasksLeft {
         let mut names: Vec<(u64, Box<str>)> =
             self.tasks.open.iter().map(|(name, doing)| (doing.opened.seq, name.clone())).collect();
         names.sort_unstable();
-        for (_, name) in names {
-            let Some(doing) = self.tasks.open.remove(&name) else { continue };
-            let end = self.task_end(&doing, as_of, ended);
-            let closed_at = is_final(doing.state).then_some(doing.changed_at);
-            self.task_fact(&name, doing, end, closed_at, facts);
-        }
+        (self.tasks.let_go.examples.tell(), names.into_iter())
+    }
+
+    /// Tells of the next that is left; says whether there was one.
+    pub(super) fn task_left(
+        &mut self,
+        left: &mut TasksLeft,
+        as_of: Micros,
+        ended: bool,
+        facts: &mut Vec<Fact>,
+    ) -> bool {
+        let (name, doing) = if let Some(Named { name, what }) = left.0.next() {
+            self.series.opened_about(Track::Tasks, what.opened.at);
+            (name, what)
+        } else {
+            let Some((_, name)) = left.1.next() else { return false };
+            let Some(doing) = self.tasks.open.remove(&name) else { return true };
+            (name, doing)
+        };
+        let end = self.task_end(&doing, as_of, ended);
+        let closed_at = is_final(doing.state).then_some(doing.changed_at);
+        self.task_fact(&name, doing, end, closed_at, facts);
+        true
     }
 
     fn task_end(&self, doing: &Doing, as_of: Micros, ended: bool) -> TaskEnd {

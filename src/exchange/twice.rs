@@ -12,7 +12,8 @@ use crate::rpc::{Id, Kind, Message};
 use super::fact::{Fact, Mark};
 use super::fold::Fold;
 use super::ids::UsedIds;
-use super::pending::{Open, Slot};
+use super::open::Open;
+use super::pending::Slot;
 use super::{CancelEnd, Outcome};
 
 /// Redirects that nobody has followed yet; a client follows at once or not at all.
@@ -73,7 +74,7 @@ impl Fold {
             earlier.id == new.id
                 && earlier.method == new.method
                 && earlier.print == new.print
-                && earlier.cancel.is_none()
+                && earlier.rare().cancel.is_none()
                 && earlier.carrier != Some(carrier)
         };
         let known = self.twice.redirected.iter().position(|known| {

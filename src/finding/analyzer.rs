@@ -92,6 +92,16 @@ impl Analyzer {
         self.facts = facts;
     }
 
+    /// What the open requests take in memory, about.
+    pub fn open_bytes(&self) -> usize {
+        self.fold.open_bytes()
+    }
+
+    /// Lets the oldest open requests go if they take more than this; they are judged by examples, and the note says so.
+    pub fn keep_within(&mut self, most_bytes: usize) {
+        self.fold.keep_within(most_bytes);
+    }
+
     fn count(&mut self, event: &Event) {
         self.counts.events += 1;
         self.first_at.get_or_insert(event.at);
@@ -390,6 +400,26 @@ impl Analyzer {
             let missing = self.losses.words();
             let text =
                 format!("Parts of the recording are missing ({missing}): requests open at a gap are not judged.");
+            say(NoteKind::Capture, text);
+        }
+        let (let_go, recalled) = self.fold.let_go();
+        if let_go > 0 {
+            let mut text = format!(
+                "More requests were open at once than are followed one by one: the oldest {let_go} are counted and \
+                 judged by examples of their kind, to which the ids and events shown of them belong."
+            );
+            if recalled > 0 {
+                text += &format!(" {recalled} of them were answered or cancelled later; which ones is a guess.");
+            }
+            say(NoteKind::Capture, text);
+        }
+        let [tasks, tokens] = self.fold.let_go_by_name();
+        if tasks + tokens > 0 {
+            let text = format!(
+                "More tasks or progress tokens were open at once than are followed by name: the oldest {tasks} tasks and \
+                 {tokens} tokens are counted and judged by examples of their kind; news of one of them is taken for news \
+                 of the oldest."
+            );
             say(NoteKind::Capture, text);
         }
         if self.counts.events > 0 && self.fold.may_have_begun_late() && spoken.dialect.has_handshake() {

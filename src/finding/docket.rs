@@ -106,11 +106,15 @@ impl Docket {
         group.count += 1;
         group.first_at = group.first_at.min(about.at);
         group.last_at = group.last_at.max(about.at);
-        if group.subjects.len() < MOST_SUBJECTS {
-            group.subjects.push(about.subject);
+        // One that stands for many is told many times, and proves the same each time.
+        let again = !about.events.is_empty() && group.events.ends_with(&about.events);
+        if !again {
+            if group.subjects.len() < MOST_SUBJECTS {
+                group.subjects.push(about.subject);
+            }
+            let room = MOST_EVENTS.saturating_sub(group.events.len());
+            group.events.extend(about.events.into_iter().take(room));
         }
-        let room = MOST_EVENTS.saturating_sub(group.events.len());
-        group.events.extend(about.events.into_iter().take(room));
         for (name, figure) in charge.figures {
             group.tally(name, figure);
         }

@@ -9,6 +9,8 @@ pub mod analyzer;
 mod conversations;
 pub mod docket;
 pub mod judged;
+#[cfg(test)]
+mod let_go_tests;
 pub mod rules;
 pub mod sessions;
 mod softening;

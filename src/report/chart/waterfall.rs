@@ -55,6 +55,11 @@ impl Rows {
                 return;
             }
         }
+        // One that stands for many is told many times.
+        let told = |last: &Row| last.opened_at == exchange.opened_at && last.id == exchange.id.to_string() && !is_plain;
+        if self.odd.last().is_some_and(told) {
+            return;
+        }
         let row = Row {
             asked_by: exchange.asked_by,
             id: exchange.id.to_string(),
