@@ -36,7 +36,7 @@ pub struct Analyze {
 impl Analyze {
     pub fn run(self) -> Result<ExitCode> {
         let options = self.limits.options();
-        let mut report = self.subject.judge(&options)?;
+        let (mut report, untold) = self.subject.judge(&options)?;
         if matches!(self.format.name, "html" | "markdown") {
             self.subject.add_transcripts(&mut report)?;
         }
@@ -47,6 +47,7 @@ impl Analyze {
             .sessions
             .iter()
             .flat_map(|told| &told.judged.findings)
+            .chain(&untold)
             .any(|finding| self.fail_on.iter().any(|fail_on| fail_on.means(finding)));
         Ok(if fails { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }

@@ -53,7 +53,7 @@ impl Chart {
         if output.is_none() && stdout().is_terminal() {
             return Err(Error::new("drawing a chart: name a file with --output growth.svg (or .png)"));
         }
-        let report = self.subject.judge(&self.limits.options())?;
+        let (report, _) = self.subject.judge(&self.limits.options())?;
         // The latest is what people mean; earlier ones are named with --session.
         let told = report.sessions.last().ok_or_else(|| Error::new("drawing a chart: there is no session in it"))?;
         let theme = match self.theme {

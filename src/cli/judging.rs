@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::counted::{Counted, MOST_TOLD};
 use super::open::{self, Place, Reader};
 use super::place::StorePlace;
 use super::sessions::open_with_spools;
@@ -13,7 +14,8 @@ use crate::error::{Error, Result};
 use crate::event::{Bodies, Event, Happening, Session, SessionKey, Side, What};
 use crate::exchange::Fact;
 use crate::exchange::gauge::{Gauge, GaugeReader};
-use crate::finding::{Analyzer, Options, sessions};
+use crate::exchange::let_go::MOST_OPEN_BYTES;
+use crate::finding::{Analyzer, Finding, Options, sessions};
 use crate::import;
 use crate::report::chart::Rows;
 use crate::report::peers::Peers;
@@ -25,6 +27,9 @@ const MOST_WITH_CURVES: usize = 200;
 /// A log may tell of many sessions by turns. When there are more than this, those are judged that have ended and of which
 /// nothing has come for a while.
 const MANY_RUNNING: usize = 256;
+
+/// With more than this, also those of which nothing has come for longest: each takes some kilobytes.
+const MOST_RUNNING: usize = 4096;
 
 /// So many events of others make that while.
 const QUIET_EVENTS: u64 = 1024;
@@ -63,8 +68,8 @@ fn side(word: &str) -> std::result::Result<Side, String> {
 }
 
 impl Subject {
-    /// Reads and judges everything named.
-    pub fn judge(&self, options: &Options) -> Result<Report> {
+    /// Reads and judges everything named. Gives also the findings of sessions that the report only counts.
+    pub fn judge(&self, options: &Options) -> Result<(Report, Vec<Finding>)> {
         let paths = if self.paths.is_empty() { vec![self.place.path()?] } else { self.paths.clone() };
         let is_store = matches!(paths.as_slice(), [path] if matches!(Place::of(path), Place::Store(_)));
         if is_store {
@@ -76,20 +81,22 @@ impl Subject {
                 paths[0].display()
             )));
         }
-        let mut judging = Judging::new(options, &self.gauge, is_store, &paths);
+        let mut judging = Judging::new(options, &self.gauge, is_store, self.session.is_some(), &paths);
         let mut remarks =
             open::read(&paths, self.session.as_deref().filter(|_| is_store), &self.import_options(), &mut judging)?;
         if judging.late > 0 {
             remarks
-                .push(format!("{} events came long after the end of their session and are not judged.", judging.late));
+                .push(format!("{} events came long after the rest of their session and are not judged.", judging.late));
         }
         let mut sessions = judging.finish();
+        let counted = judging.counted.take().unwrap_or_default();
+        remarks.extend(counted.words());
         if let (Some(wanted), false) = (&self.session, is_store) {
             sessions = pick(sessions, wanted)?;
         }
         let source = (!self.paths.is_empty() || self.place.store.is_some())
             .then(|| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" "));
-        Ok(Report { source, is_store, sessions, pool: self.pool, remarks })
+        Ok((Report { source, is_store, sessions, pool: self.pool, remarks }, counted.findings))
     }
 
     pub fn import_options(&self) -> import::Options {
@@ -135,10 +142,12 @@ struct Judging<'a> {
     options: &'a Options,
     gauges: &'a [Gauge],
     is_store: bool,
-    running: HashMap<SessionKey, Running>,
+    running: HashMap<SessionKey, Box<Running>>,
     /// The session of the last event: most recordings have one at a time.
     begun: usize,
     done: Vec<(usize, Told)>,
+    /// Those of `done` that were too many. Where one session is asked for, it may be any.
+    counted: Option<Counted>,
     bar: ProgressBar,
     seen: u64,
     /// With so many running, the next looks for those that have ended.
@@ -148,7 +157,13 @@ struct Judging<'a> {
 }
 
 impl<'a> Judging<'a> {
-    fn new(options: &'a Options, gauges: &'a [Gauge], is_store: bool, paths: &[PathBuf]) -> Judging<'a> {
+    fn new(
+        options: &'a Options,
+        gauges: &'a [Gauge],
+        is_store: bool,
+        one_session: bool,
+        paths: &[PathBuf],
+    ) -> Judging<'a> {
         Judging {
             options,
             gauges,
@@ -156,6 +171,7 @@ impl<'a> Judging<'a> {
             running: HashMap::new(),
             begun: 0,
             done: Vec::new(),
+            counted: (!one_session).then(Counted::default),
             bar: progress(paths),
             seen: 0,
             next_look: MANY_RUNNING,
@@ -179,6 +195,11 @@ impl<'a> Judging<'a> {
             let place = self.done.len() - 1 - MOST_WITH_CURVES;
             self.done[place].1.forget_curves();
         }
+        if self.done.len() > MOST_TOLD
+            && let Some(counted) = &mut self.counted
+        {
+            counted.take_from(&mut self.done);
+        }
     }
 
     fn settle_the_ended(&mut self) {
@@ -191,20 +212,50 @@ impl<'a> Judging<'a> {
             .collect();
         over.sort_unstable();
         over.into_iter().for_each(|(_, key)| self.settle(key));
+        if self.running.len() >= MOST_RUNNING {
+            let mut quiet: Vec<(u64, SessionKey)> =
+                self.running.iter().map(|(key, running)| (running.last_seen, *key)).collect();
+            quiet.sort_unstable();
+            quiet.truncate(MOST_RUNNING / 2);
+            quiet.into_iter().for_each(|(_, key)| self.settle(key));
+        }
         // Where none had ended, a look at each new session would take longer and longer.
-        self.next_look = MANY_RUNNING.max(self.running.len() * 2);
+        self.next_look = MANY_RUNNING.max(self.running.len() * 2).min(MOST_RUNNING);
     }
 
-    fn finish(mut self) -> Vec<Told> {
+    /// What is open in all sessions together is held to what one may hold.
+    fn keep_within(&mut self, most: usize) {
+        if self.running.len() < 2 {
+            return;
+        }
+        let mut open: usize = self.running.values().map(|running| running.analyzer.open_bytes()).sum();
+        if open <= most {
+            return;
+        }
+        let mut largest: Vec<&mut Analyzer> = self.running.values_mut().map(|running| &mut running.analyzer).collect();
+        largest.sort_by_cached_key(|analyzer| std::cmp::Reverse(analyzer.open_bytes()));
+        for analyzer in largest {
+            let before = analyzer.open_bytes();
+            if open <= most / 4 * 3 || before == 0 {
+                break;
+            }
+            analyzer.keep_within(before - 1);
+            open -= before - analyzer.open_bytes();
+        }
+    }
+
+    fn settle_all(&mut self) {
         let mut keys: Vec<SessionKey> = self.running.keys().copied().collect();
         keys.sort_by_key(|key| self.running[key].place);
-        for key in keys {
-            self.settle(key);
-        }
+        keys.into_iter().for_each(|key| self.settle(key));
+    }
+
+    fn finish(&mut self) -> Vec<Told> {
+        self.settle_all();
         self.bar.finish_and_clear();
         self.done.sort_by_key(|(place, _)| *place);
         sessions::mark_habits(&mut self.done.iter_mut().map(|(_, told)| &mut told.judged).collect::<Vec<_>>());
-        self.done.into_iter().map(|(_, told)| told).collect()
+        std::mem::take(&mut self.done).into_iter().map(|(_, told)| told).collect()
     }
 }
 
@@ -218,8 +269,7 @@ impl Reader for Judging<'_> {
     fn session(&mut self, session: &Session) {
         if self.is_store {
             // A store gives one session after another.
-            let open: Vec<SessionKey> = self.running.keys().copied().collect();
-            open.into_iter().for_each(|key| self.settle(key));
+            self.settle_all();
         }
         self.settle(session.key);
         if self.running.len() >= self.next_look {
@@ -237,13 +287,18 @@ impl Reader for Judging<'_> {
             last_seen: self.seen,
         };
         self.begun += 1;
-        self.running.insert(session.key, running);
+        self.running.insert(session.key, Box::new(running));
+    }
+
+    fn file_ends(&mut self) {
+        self.settle_all();
     }
 
     fn event(&mut self, event: &Event, bodies: &mut dyn Bodies) {
         self.seen += 1;
         if self.seen.is_multiple_of(4096) {
             self.bar.inc(4096);
+            self.keep_within(MOST_OPEN_BYTES);
         }
         let Some(running) = self.running.get_mut(&event.session) else {
             self.late += 1;

@@ -6,6 +6,7 @@
 
 pub mod analyze;
 pub mod chart;
+mod counted;
 pub mod evidence;
 pub mod explain;
 pub mod export;

@@ -27,6 +27,8 @@ pub trait Reader {
     /// A session begins. Its key stands for it until another session of the same key begins (of the next argument).
     fn session(&mut self, session: &Session);
     fn event(&mut self, event: &Event, bodies: &mut dyn Bodies);
+    /// Nothing more comes of the sessions that the file told of.
+    fn file_ends(&mut self) {}
 }
 
 /// How to read recordings: flattened into every command that takes one.
@@ -110,7 +112,10 @@ pub fn read(
         let mut first_trouble = None;
         for file in files {
             match Input::open(&file).and_then(|input| read_file(input, options, &mut next_key, reader)) {
-                Ok(_) => read += 1,
+                Ok(_) => {
+                    reader.file_ends();
+                    read += 1;
+                }
                 Err(trouble) if from_folder => {
                     left_out.push(trouble.to_string());
                     first_trouble.get_or_insert(trouble);
