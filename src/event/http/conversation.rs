@@ -50,6 +50,8 @@ pub(super) struct Conversations {
     connections: VecDeque<u64>,
     ended: VecDeque<SessionKey>,
     redirected: VecDeque<Redirected>,
+    /// With so many, the next looks for those that can be forgotten.
+    most: usize,
 }
 
 /// The first request of a conversation was sent somewhere else by HTTP, and will come again.
@@ -84,6 +86,7 @@ impl Conversations {
             connections: VecDeque::new(),
             ended: VecDeque::new(),
             redirected: VecDeque::new(),
+            most: MOST_CONVERSATIONS,
         }
     }
 
@@ -275,7 +278,7 @@ impl Conversations {
     }
 
     fn make_room(&mut self) {
-        if self.all.len() < MOST_CONVERSATIONS {
+        if self.all.len() < self.most {
             return;
         }
         let mut ages: Vec<u64> = self.all.values().map(|conversation| conversation.used).collect();
@@ -286,5 +289,7 @@ impl Conversations {
         self.by_id.retain(|_, session| all.contains_key(session));
         self.by_endpoint.retain(|_, session| all.contains_key(session));
         self.by_client.retain(|_, session| all.contains_key(session));
+        // Where exchanges are open in all of them, a look at each new one would take longer and longer.
+        self.most = MOST_CONVERSATIONS.max(2 * self.all.len());
     }
 }
