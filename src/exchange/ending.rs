@@ -11,12 +11,11 @@ use super::examples::{Example, Telling};
 use super::fact::{Cause, Exchange, Fact, Mark, MovedOn, Sign};
 use super::fold::Fold;
 use super::hash::Map;
-use super::let_go_work::Named;
+use super::leavings::WorksLeft;
 use super::open::{Left, Open};
 use super::pending::Slot;
-use super::progress::Work;
 use super::tasks::TasksLeft;
-use super::{Cancel, CancelEnd, CancelTarget, Outcome, StreamEnd, TokenEnd};
+use super::{Cancel, CancelEnd, CancelTarget, Outcome};
 
 /// A next request sooner than this is rather a second call beside the first than a second try.
 const SHORTEST_PATIENCE: Micros = 50_000;
@@ -42,14 +41,12 @@ impl End {
 }
 
 /// How many facts are told before they are heard.
-const FACTS_AT_A_TIME: usize = 1024;
-
-type WorksLeft = (Telling<Named<Work>>, std::vec::IntoIter<(u64, Box<str>)>);
+pub(super) const FACTS_AT_A_TIME: usize = 1024;
 
 /// How far a session that is being judged has been told.
 pub struct Finish {
     pub as_of: Micros,
-    end: End,
+    pub(super) end: End,
     habits: [Habit; 2],
     /// The server's own open requests, oldest first.
     roots: Vec<(u64, Id)>,
@@ -57,17 +54,17 @@ pub struct Finish {
     let_go: Telling<Open>,
     /// Oldest first.
     open: std::vec::IntoIter<(u64, Slot, Side)>,
-    works: Option<WorksLeft>,
-    tasks: Option<TasksLeft>,
-    streams: Option<std::vec::IntoIter<(u64, Carried)>>,
+    pub(super) works: Option<WorksLeft>,
+    pub(super) tasks: Option<TasksLeft>,
+    pub(super) streams: Option<std::vec::IntoIter<(u64, Carried)>>,
     /// The HTTP exchanges that are still open, and what became of the requests on them.
-    carried: Map<u64, Carried>,
+    pub(super) carried: Map<u64, Carried>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Carried {
-    unanswered: u64,
-    outlives_a_cancel: bool,
+pub(super) struct Carried {
+    pub(super) unanswered: u64,
+    pub(super) outlives_a_cancel: bool,
 }
 
 /// What one side does about requests that are not answered.
@@ -168,26 +165,6 @@ impl Fold {
             facts.push(Fact::Exchange(settled));
         }
         true
-    }
-
-    /// When the requests are told: tokens, tasks and HTTP exchanges.
-    fn finish_rest(&mut self, finish: &mut Finish, facts: &mut Vec<Fact>) -> bool {
-        let Finish { as_of, end, .. } = *finish;
-        let until = end.mark().map_or(as_of, |mark| mark.at);
-        let mut works = finish.works.take().unwrap_or_else(|| self.works_left());
-        let mut tasks = finish.tasks.take().unwrap_or_else(|| self.tasks_left());
-        let mut streams = finish.streams.take().unwrap_or_else(|| {
-            let mut numbers: Vec<(u64, Carried)> = std::mem::take(&mut finish.carried).into_iter().collect();
-            numbers.sort_unstable_by_key(|(number, _)| *number);
-            numbers.into_iter()
-        });
-        let more = (0..FACTS_AT_A_TIME).all(|_| {
-            self.work_left(&mut works, until, end, facts)
-                || self.task_left(&mut tasks, until, end != End::No, facts)
-                || self.stream_left(&mut streams, as_of, end, facts)
-        });
-        (finish.works, finish.tasks, finish.streams) = (Some(works), Some(tasks), Some(streams));
-        more
     }
 
     fn habit(&self, side: Side, end: End) -> Habit {
@@ -491,45 +468,5 @@ impl Fold {
             _ if open.next().is_some_and(|next| self.now.at - next.at > self.race_window()) => Cause::PeerSilent,
             _ => Cause::None,
         }
-    }
-
-    fn works_left(&mut self) -> WorksLeft {
-        let mut names: Vec<(u64, Box<str>)> =
-            self.works.iter().map(|(name, work)| (work.opened.seq, name.clone())).collect();
-        names.sort_unstable();
-        (self.let_go_works.examples.tell(), names.into_iter())
-    }
-
-    /// Tells of the next token that is left; says whether there was one.
-    fn work_left(&mut self, left: &mut WorksLeft, until: Micros, end: End, facts: &mut Vec<Fact>) -> bool {
-        let (name, work) = if let Some(Named { name, what }) = left.0.next() {
-            (name, what)
-        } else {
-            let Some((_, name)) = left.1.next() else { return false };
-            let Some(work) = self.works.remove(&name) else { return true };
-            (name, work)
-        };
-        let told = match work.begun {
-            None => TokenEnd::NeverBegun,
-            Some(_) if end == End::No => TokenEnd::Open,
-            Some(_) => TokenEnd::NeverEnded,
-        };
-        self.work_over(&name, work, told, None, until, facts);
-        true
-    }
-
-    fn stream_left(
-        &mut self,
-        left: &mut std::vec::IntoIter<(u64, Carried)>,
-        as_of: Micros,
-        end: End,
-        facts: &mut Vec<Fact>,
-    ) -> bool {
-        let Some((number, Carried { unanswered, outlives_a_cancel })) = left.next() else { return false };
-        let Some(carrier) = self.carriers.remove(&number) else { return true };
-        let drained = end.mark().is_some_and(|mark| as_of - mark.at > self.limits.drain_ms as Micros * 1000);
-        let end = if outlives_a_cancel || (drained && self.knows.ends) { StreamEnd::LeftOpen } else { StreamEnd::Open };
-        self.stream_over(number, &carrier, end, None, unanswered, facts);
-        true
     }
 }

@@ -21,6 +21,7 @@ mod hash;
 mod ids;
 pub mod latency;
 pub mod leak;
+mod leavings;
 pub mod let_go;
 mod let_go_work;
 pub mod limits;
