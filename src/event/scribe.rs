@@ -19,15 +19,26 @@ pub const LONGEST_HELD_BODY_BYTES: usize = 16 * 1024;
 
 /// One direction of the conversation.
 struct Lane {
-    framer: Sniff,
-    scanner: Scanner,
+    /// What cuts it into messages; a side that gives whole bodies needs none.
+    reader: Option<Box<Reader>>,
     /// How long its stream is.
     length: u64,
 }
 
+struct Reader {
+    framer: Sniff,
+    scanner: Scanner,
+}
+
 impl Lane {
     fn starting_at(offset: u64) -> Lane {
-        Lane { framer: Sniff::starting_at(offset), scanner: Scanner::new(), length: offset }
+        Lane { reader: None, length: offset }
+    }
+
+    fn reader(&mut self) -> &mut Reader {
+        let start = self.length;
+        self.reader
+            .get_or_insert_with(|| Box::new(Reader { framer: Sniff::starting_at(start), scanner: Scanner::new() }))
     }
 }
 
@@ -38,7 +49,7 @@ pub struct OpenBody(usize);
 struct Coming {
     from: Side,
     carrier: Option<u64>,
-    scanner: Scanner,
+    scanner: Box<Scanner>,
     held: Vec<u8>,
     /// Its own stream and how much lies there, once it is too long to hold.
     stream: Option<(StreamId, u64)>,
@@ -52,7 +63,7 @@ pub struct Scribe {
     coming: Vec<Option<Coming>>,
     next_stream: StreamId,
     /// For bodies that come whole, and for the next one that comes in parts.
-    spare: Scanner,
+    spare: Option<Box<Scanner>>,
     messages: Vec<Message>,
     /// Bodies that end now do so because they were torn.
     torn: bool,
@@ -86,7 +97,7 @@ impl Scribe {
             stderr: Lines::default(),
             coming: Vec::new(),
             next_stream: FIRST_CARRIER_STREAM,
-            spare: Scanner::new(),
+            spare: None,
             messages: Vec::new(),
             torn: false,
         }
@@ -124,10 +135,8 @@ impl Scribe {
 
     /// How this side frames its messages, once that has shown.
     pub fn framing(&self, from: Side) -> Option<Framing> {
-        match from {
-            Side::Client => self.client.framer.framing(),
-            Side::Server => self.server.framer.framing(),
-        }
+        let lane = if from == Side::Client { &self.client } else { &self.server };
+        lane.reader.as_ref()?.framer.framing()
     }
 
     /// Raw bytes of one direction, in any pieces. A side gives either these or whole bodies, never both.
@@ -145,9 +154,10 @@ impl Scribe {
 
     fn read(&mut self, from: Side, at: Micros, bytes: &[u8], sink: &mut (impl Sink + ?Sized)) {
         let Scribe { numbers, client, server, messages, .. } = self;
-        let Lane { framer, scanner, length } = if from == Side::Client { client } else { server };
-        *length += bytes.len() as u64;
+        let lane = if from == Side::Client { client } else { server };
+        let Reader { framer, scanner } = lane.reader();
         framer.feed(bytes, &mut |piece: Piece<'_>| hear(piece, from, at, numbers, scanner, messages, sink));
+        lane.length += bytes.len() as u64;
     }
 
     /// Bytes of the server's stderr.
@@ -176,7 +186,9 @@ impl Scribe {
     /// Gives what is left of one direction, as [`Scribe::end`] does, without telling that it closed.
     pub fn flush(&mut self, from: Side, at: Micros, sink: &mut (impl Sink + ?Sized)) {
         let Scribe { numbers, client, server, messages, .. } = self;
-        let Lane { framer, scanner, .. } = if from == Side::Client { client } else { server };
+        let lane = if from == Side::Client { client } else { server };
+        let Some(reader) = &mut lane.reader else { return };
+        let Reader { framer, scanner } = &mut **reader;
         framer.finish(&mut |piece: Piece<'_>| hear(piece, from, at, numbers, scanner, messages, sink));
     }
 
@@ -184,7 +196,8 @@ impl Scribe {
     /// what follows is cut anew.
     pub fn cut(&mut self, from: Side, at: Micros, missing: u64, why: &str, sink: &mut (impl Sink + ?Sized)) {
         let Scribe { numbers, client, server, messages, .. } = self;
-        let Lane { framer, scanner, .. } = if from == Side::Client { client } else { server };
+        let lane = if from == Side::Client { client } else { server };
+        let Reader { framer, scanner } = lane.reader();
         framer.finish(&mut |piece: Piece<'_>| match piece {
             Piece::Body(part) => scanner.push(part),
             Piece::End { body_start, body_len, .. } => {
@@ -210,8 +223,9 @@ impl Scribe {
         if self.torn {
             return self.cut_body(from, at, carrier, body, sink);
         }
-        self.spare.push(body);
-        self.spare.finish(&mut self.messages);
+        let scanner = self.spare.get_or_insert_default();
+        scanner.push(body);
+        scanner.finish(&mut self.messages);
         self.keep_body(from, at, carrier, body, sink);
     }
 
@@ -230,8 +244,9 @@ impl Scribe {
         body: &[u8],
         sink: &mut (impl Sink + ?Sized),
     ) {
-        self.spare.push(body);
-        self.spare.finish_cut(&mut self.messages);
+        let scanner = self.spare.get_or_insert_default();
+        scanner.push(body);
+        scanner.finish_cut(&mut self.messages);
         self.keep_body(from, at, carrier, body, sink);
     }
 
@@ -261,9 +276,15 @@ impl Scribe {
         }
     }
 
+    /// Gives back what memory reading takes: nothing may come for long.
+    pub fn rest(&mut self) {
+        self.spare = None;
+        self.messages = Vec::new();
+    }
+
     /// A body begins that comes in parts. To be ended by [`Scribe::end_body`], however it ends.
     pub fn begin_body(&mut self, from: Side, carrier: Option<u64>) -> OpenBody {
-        let scanner = std::mem::take(&mut self.spare);
+        let scanner = self.spare.take().unwrap_or_default();
         let coming = Coming { from, carrier, scanner, held: Vec::new(), stream: None };
         match self.coming.iter().position(Option::is_none) {
             Some(free) => {
@@ -319,7 +340,7 @@ impl Scribe {
             false => coming.scanner.finish(&mut self.messages),
         }
         let Coming { from, carrier, scanner, held, stream } = coming;
-        self.spare = scanner;
+        self.spare = Some(scanner);
         let Some((stream, len)) = stream else { return self.keep_body(from, at, carrier, &held, sink) };
         self.forget_torn();
         let span = Span { stream, start: 0, len };

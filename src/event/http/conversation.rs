@@ -16,8 +16,11 @@ use super::secrets::Secrets;
 /// Ended conversations that are still known, for what comes late.
 const MOST_ENDED: usize = 256;
 
-/// A server may open a session for every request and never end one. Each costs a few hundred bytes here.
+/// A server may open a session for every request and never end one. Each costs less than a kilobyte here.
 const MOST_CONVERSATIONS: usize = 50_000;
+
+/// With so many, each gives back what it does not need at the moment.
+const MANY: usize = 1_000;
 
 /// Connections whose conversation is remembered.
 const MOST_CONNECTIONS: usize = 8192;
@@ -177,6 +180,17 @@ impl Conversations {
         Some(conversation)
     }
 
+    /// The last exchange of a conversation is over, for now.
+    pub(super) fn rests(&mut self, session: SessionKey) {
+        let many = self.all.len() > MANY;
+        if let Some(conversation) = self.all.get_mut(&session)
+            && many
+            && conversation.open_carriers == 0
+        {
+            conversation.scribe.rest();
+        }
+    }
+
     pub(super) fn bind_id(&mut self, id: &str, session: SessionKey) {
         let bound = self.by_id.get(id).is_some_and(|known| self.all.contains_key(known));
         if !bound {
@@ -291,5 +305,13 @@ impl Conversations {
         self.by_client.retain(|_, session| all.contains_key(session));
         // Where exchanges are open in all of them, a look at each new one would take longer and longer.
         self.most = MOST_CONVERSATIONS.max(2 * self.all.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn many_conversations_take_little_room() {
+        assert!(size_of::<super::Conversation>() <= 512, "{}", size_of::<super::Conversation>());
     }
 }

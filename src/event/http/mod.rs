@@ -186,8 +186,10 @@ impl HttpScribe {
             Place::In { .. } => self.tell(carrier, at, what, sink),
             Place::PassedOver => {}
         }
-        if let HttpHappening::Closed { .. } = what {
-            self.carriers.remove(&carrier);
+        if let HttpHappening::Closed { .. } = what
+            && let Some(Carrier { place: Place::In { session, .. }, .. }) = self.carriers.remove(&carrier)
+        {
+            self.conversations.rests(session);
         }
     }
 

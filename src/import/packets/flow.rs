@@ -362,15 +362,24 @@ impl Flow {
                 self.gap(side, at, 0, LET_GO, flows, reading);
             }
         }
-        self.finish(at, flows, reading);
+        self.wind_up(at, flows, reading);
+        if let Talk::Http(http) = &mut self.talk {
+            http.let_go(at, &mut flows.carriers(reading).borrow());
+        }
+        self.close(flows);
         flows.last_bare = None;
     }
 
     /// No more of this connection is in the capture.
     pub(super) fn finish(&mut self, at: Micros, flows: &mut Flows, reading: &mut Reading<'_>) {
-        if matches!(self.talk, Talk::Done) {
-            return;
+        if !matches!(self.talk, Talk::Done) {
+            self.wind_up(at, flows, reading);
+            self.close(flows);
         }
+    }
+
+    /// Gives what came and was waited with.
+    fn wind_up(&mut self, at: Micros, flows: &mut Flows, reading: &mut Reading<'_>) {
         for side in [Side::Client, Side::Server] {
             if !self.seen[side as usize] {
                 self.one_way(side, at, flows, reading);
@@ -389,7 +398,6 @@ impl Flow {
                 }
             }
         }
-        self.close(flows);
     }
 
     fn close(&mut self, flows: &mut Flows) {

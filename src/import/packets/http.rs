@@ -253,6 +253,11 @@ impl HttpTalk {
         self.close_all(at, by, How::Reset, into);
     }
 
+    /// Nothing more is heard of this connection, and whatever is open on it may have ended in what is not.
+    pub fn let_go(&mut self, at: Micros, into: &mut Carriers<'_>) {
+        self.close_all(at, Party::Unknown, How::Eof, into);
+    }
+
     fn close_all(&mut self, at: Micros, by: Party, how: How, into: &mut Carriers<'_>) {
         for carrier in self.open.drain(..) {
             into.take(carrier, at, HttpHappening::Closed { by, how });
