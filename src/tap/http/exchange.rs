@@ -288,7 +288,7 @@ impl Exchange {
                 continue;
             }
             if response.status == 101 {
-                if !self.asked.websocket {
+                if !self.asked.websocket || !response.hop.websocket {
                     return Some(Ended::Unanswered("it changed the protocol, which nobody had asked for".to_string()));
                 }
                 self.carrier.response(101, response.fields);

@@ -86,7 +86,7 @@ impl<'a> Hop<'a> {
                     hop.chunked = hop.codings == 1 && value.eq_ignore_ascii_case(b"chunked");
                 }
                 Name::Expect => hop.expects |= value.eq_ignore_ascii_case(b"100-continue"),
-                Name::Upgrade => hop.websocket |= value.eq_ignore_ascii_case(b"websocket"),
+                Name::Upgrade => hop.websocket |= is_websocket(value),
                 Name::Connection => hop.connection(value),
             }
         }
@@ -119,6 +119,11 @@ impl<'a> Hop<'a> {
         };
         bare && (self.named.is_empty() || !self.named.iter().any(|named| field.name.eq_ignore_ascii_case(named)))
     }
+}
+
+/// What an `Upgrade` field must say to be passed on. One that names others beside it lets the server choose those.
+pub(super) fn is_websocket(value: &[u8]) -> bool {
+    value.eq_ignore_ascii_case(b"websocket")
 }
 
 /// Digits only, as the standard has it.
