@@ -249,11 +249,11 @@ impl Line {
                 }
                 exchange.carrier.closed(Party::Server, How::Reset);
                 // What came before that is the client's.
-                let last = std::mem::take(&mut self.client.outbox.bytes);
-                self.say(&last).await;
-                if !exchange.shows_its_end() {
-                    let _ = self.client.stream.set_zero_linger();
+                self.say(&[]).await;
+                if exchange.shows_its_end() {
+                    return Some(false);
                 }
+                let _ = self.client.stream.set_zero_linger();
                 None
             }
             Ended::UploadStoodStill => {
@@ -343,28 +343,30 @@ impl Line {
         let words = format!("upstream {} {words}", self.forwarder.dialer.address().url());
         exchange.carrier.note(&words);
         let words = format!("rpctap: {words}\n");
-        let closes = !exchange.asked.stays || !exchange.upload.is_whole();
+        let closes = !exchange.asked.stays || exchange.asked.websocket || !exchange.upload.is_whole();
         tell_own(&exchange.carrier, 502, &words, closes);
         exchange.carrier.closed(Party::Server, how);
         let said = self.say(own_words(502, &words, closes, exchange.asked.head_only).as_bytes()).await;
         said.then_some(!closes)
     }
 
+    /// Says something of our own, behind what is still on its way to the client.
     async fn say(&mut self, words: &[u8]) -> bool {
-        let all = self.client.stream.write_all(words);
-        matches!(tokio::time::timeout(SAID_WITHIN, all).await, Ok(Ok(())))
+        let mut all = self.client.outbox.unsent();
+        all.extend_from_slice(words);
+        let said = self.client.stream.write_all(&all);
+        matches!(tokio::time::timeout(SAID_WITHIN, said).await, Ok(Ok(())))
     }
 
     /// Ends the connection, but not before the client has had a moment to read what was said last: closing with bytes
     /// unread tears it, and what is on its way is lost.
     async fn linger(&mut self) {
         let _ = self.client.stream.shutdown().await;
-        let mut left = MOST_TAKEN_IN_BYTES;
         let stream = &mut self.client.stream;
         let gone = poll_fn(|context| {
             loop {
-                match poll_read(stream, context, |bytes, _| bytes.len() as u64) {
-                    Poll::Ready(Ok(read)) if read > 0 && read <= left => left -= read,
+                match poll_read(stream, context, |bytes, _| bytes.len()) {
+                    Poll::Ready(Ok(read)) if read > 0 => {}
                     Poll::Ready(_) => return Poll::Ready(()),
                     Poll::Pending => return Poll::Pending,
                 }

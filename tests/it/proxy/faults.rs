@@ -77,6 +77,27 @@ fn an_upstream_that_resets_within_a_chunk_tears_the_client_too() {
 }
 
 #[test]
+fn what_came_before_a_response_broke_off_reaches_a_client_that_sends_on() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let upstream = Upstream::start(move |mut line| {
+        line.head();
+        line.send("HTTP/1.1 200 OK\r\nContent-Length: 2000000\r\n\r\n").send(vec![b'x'; 1_000_000]);
+        line.close();
+        tell.send(()).unwrap();
+    });
+    let proxy = Tapped::before(upstream.address);
+    let mut client = proxy.line();
+    client.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").send(
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 300000\r\n\r\n".to_string() + &"y".repeat(300_000),
+    );
+    told.recv_timeout(PATIENCE).unwrap();
+    assert!(client.head().starts_with("HTTP/1.1 200"));
+    assert!(client.bytes(1_000_000).iter().all(|byte| *byte == b'x'));
+    client.gone();
+    assert_eq!(proxy.finish().ends(), ["server reset"]);
+}
+
+#[test]
 fn half_a_head_or_nothing_at_all_is_a_bad_gateway() {
     for half in ["HTTP/1.1 200 OK\r\nContent-Le", "", "no http at all\r\n\r\n"] {
         let upstream = Upstream::start(move |mut line| {
