@@ -66,6 +66,13 @@ struct Kept {
     since: u32,
 }
 
+impl Kept {
+    /// Nothing has come: neither its end, nor something nobody asked for, which would be taken for the next answer.
+    fn is_silent(&mut self, context: &mut Context<'_>) -> bool {
+        poll_read(&mut self.stream, context, |_, _| ()).is_pending()
+    }
+}
+
 pub(super) struct Line {
     forwarder: Arc<Forwarder>,
     client: Client,
@@ -126,9 +133,8 @@ impl Line {
             if self.client.pulse.is_ending(context.waker()) && self.client.held.is_empty() {
                 return Poll::Ready(Next::Over);
             }
-            // Its end, or something nobody asked for.
             if let Some(kept) = &mut self.kept
-                && poll_read(&mut kept.stream, context, |_, _| ()).is_ready()
+                && !kept.is_silent(context)
             {
                 self.kept = None;
             }
@@ -227,17 +233,17 @@ impl Line {
     async fn end(&mut self, mut exchange: Box<Exchange>, ended: Ended) -> Option<bool> {
         match ended {
             Ended::Done => {
-                let whole = exchange.upload.is_whole();
-                exchange.server_stays &= exchange.to_server.is_empty();
+                let stays = exchange.upload.is_whole() && !exchange.closes;
+                exchange.server_stays &= exchange.to_server.is_empty() && !exchange.deaf;
                 exchange.to_server.clear();
                 self.to_server = std::mem::take(&mut exchange.to_server);
                 if exchange.server_stays
-                    && whole
+                    && stays
                     && let Some(stream) = exchange.server.take()
                 {
                     self.kept = Some(Kept { stream, since: self.client.pulse.now() });
                 }
-                Some(whole && !exchange.closes)
+                Some(stays)
             }
             Ended::Left(how) => {
                 exchange.carrier.closed(Party::Client, how);
@@ -290,8 +296,9 @@ impl Line {
     /// Finds a connection to upstream: the one that was kept, or a new one. The client may leave meanwhile.
     async fn server(&mut self, exchange: &mut Exchange) -> Result<(), Ended> {
         let idle = IDLE_LIMIT.as_secs() as u32;
-        if let Some(kept) = self.kept.take()
+        if let Some(mut kept) = self.kept.take()
             && self.client.pulse.now().wrapping_sub(kept.since) < idle
+            && poll_fn(|context| Poll::Ready(kept.is_silent(context))).await
         {
             exchange.server = Some(kept.stream);
             exchange.kept = true;

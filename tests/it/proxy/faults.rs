@@ -42,6 +42,23 @@ fn a_server_that_takes_one_connection_at_a_time_is_not_held_up_by_clients_long_g
 }
 
 #[test]
+fn a_connection_that_nobody_will_use_again_is_not_kept_while_its_client_takes_leave() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let upstream = Upstream::start(move |mut line| {
+        line.message();
+        line.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        line.gone();
+        tell.send(()).unwrap();
+    });
+    let proxy = Tapped::before(upstream.address);
+    let mut client = proxy.post("Connection: close\r\n", CALL);
+    client.message();
+    client.gone();
+    // Less than the proxy waits for the client to close, too.
+    told.recv_timeout(Duration::from_millis(800)).unwrap();
+}
+
+#[test]
 fn a_response_with_two_lengths_is_passed_on_with_the_one_that_counts() {
     let upstream = Upstream::start(|mut line| {
         line.message();
