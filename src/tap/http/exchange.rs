@@ -146,7 +146,10 @@ impl Exchange {
                 && !self.to_server.is_empty()
             {
                 match self.to_server.poll_send(server, context) {
-                    Poll::Ready(Ok(())) => self.sent = true,
+                    Poll::Ready(Ok(())) => {
+                        self.sent = true;
+                        client.pulse.awaits_answer();
+                    }
                     Poll::Ready(Err(_)) if self.kept && !self.sent && self.to_server.is_untouched() => {
                         return Poll::Ready(Ended::Stale);
                     }
@@ -155,7 +158,12 @@ impl Exchange {
                         self.deaf = true;
                         self.to_server.clear();
                     }
-                    Poll::Pending => return Poll::Pending,
+                    // A client that leaves while upstream takes nothing is seen nowhere else, and being torn wakes nobody
+                    // when all it sent was not read: so this task is woken every second.
+                    Poll::Pending => {
+                        client.pulse.awaits_upload();
+                        return client.poll_watch(context).map(Ended::Left);
+                    }
                 }
             }
             let watching = self.upload.is_whole();

@@ -385,7 +385,7 @@ impl Line {
 
 impl Client {
     /// Looks out for the client's end, and holds what it sends meanwhile.
-    fn poll_watch(&mut self, context: &mut Context<'_>) -> Poll<How> {
+    pub(super) fn poll_watch(&mut self, context: &mut Context<'_>) -> Poll<How> {
         while self.held.len() < PIECE_BYTES {
             let held = &mut self.held;
             let read = poll_read(&mut self.stream, context, |bytes, _| {
@@ -396,10 +396,14 @@ impl Client {
                 Poll::Ready(Ok(0)) => return Poll::Ready(How::Eof),
                 Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(_)) => return Poll::Ready(How::Reset),
-                Poll::Pending => break,
+                Poll::Pending => return Poll::Pending,
             }
         }
-        Poll::Pending
+        // More is not held; but that the connection was torn can be seen past what was not read.
+        match self.stream.take_error() {
+            Ok(None) => Poll::Pending,
+            _ => Poll::Ready(How::Reset),
+        }
     }
 }
 

@@ -76,6 +76,28 @@ fn a_client_that_leaves_within_its_upload_is_told() {
 }
 
 #[test]
+fn a_client_torn_from_a_server_that_takes_nothing_is_told() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let (leave, stays) = std::sync::mpsc::channel::<()>();
+    let stays = std::sync::Mutex::new(stays);
+    let upstream = Upstream::start(move |mut line| {
+        line.head();
+        tell.send(()).unwrap();
+        let _ = stays.lock().unwrap().recv();
+    });
+    let proxy = Tapped::before(upstream.address);
+    let mut client = proxy.line();
+    client.send("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n");
+    told.recv_timeout(PATIENCE).unwrap();
+    // Until nobody takes any more.
+    client.stream().set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+    while client.stream().write(&[b' '; 100_000]).is_ok() {}
+    client.tear();
+    assert_eq!(proxy.finish().ends(), ["client reset"]);
+    drop(leave);
+}
+
+#[test]
 fn a_client_that_leaves_within_its_head_leaves_no_trace() {
     let (upstream, _told) = watched("HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n");
     let proxy = Tapped::before(upstream.address);
