@@ -158,12 +158,7 @@ impl Exchange {
                         self.deaf = true;
                         self.to_server.clear();
                     }
-                    // A client that leaves while upstream takes nothing is seen nowhere else, and being torn wakes nobody
-                    // when all it sent was not read: so this task is woken every second.
-                    Poll::Pending => {
-                        client.pulse.awaits_upload();
-                        return client.poll_watch(context).map(Ended::Left);
-                    }
+                    Poll::Pending => return client.poll_leave(context).map(Ended::Left),
                 }
             }
             let watching = self.upload.is_whole();
@@ -171,7 +166,7 @@ impl Exchange {
                 client.pulse.awaits_answer();
             }
             if watching && client.held.len() >= PIECE_BYTES {
-                return Poll::Pending;
+                return client.poll_leave(context).map(Ended::Left);
             }
             if !watching && !client.held.is_empty() {
                 let held = std::mem::take(&mut client.held);

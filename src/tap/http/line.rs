@@ -384,8 +384,15 @@ impl Line {
 }
 
 impl Client {
+    /// Looks out for the client's end while nothing more is wanted of it. That it was torn wakes nobody when not all it
+    /// sent was read: so the task is woken every second.
+    pub(super) fn poll_leave(&mut self, context: &mut Context<'_>) -> Poll<How> {
+        self.pulse.awaits_upload();
+        self.poll_watch(context)
+    }
+
     /// Looks out for the client's end, and holds what it sends meanwhile.
-    pub(super) fn poll_watch(&mut self, context: &mut Context<'_>) -> Poll<How> {
+    fn poll_watch(&mut self, context: &mut Context<'_>) -> Poll<How> {
         while self.held.len() < PIECE_BYTES {
             let held = &mut self.held;
             let read = poll_read(&mut self.stream, context, |bytes, _| {

@@ -98,6 +98,18 @@ fn a_client_torn_from_a_server_that_takes_nothing_is_told() {
 }
 
 #[test]
+fn a_client_torn_behind_more_requests_than_are_held_is_told() {
+    let (upstream, told) = watched("");
+    let proxy = Tapped::before(upstream.address);
+    let mut client = proxy.line();
+    client.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(10_000));
+    assert_eq!(told.recv_timeout(PATIENCE), Ok("asked"));
+    client.tear();
+    assert_eq!(told.recv_timeout(PATIENCE), Ok("gone"));
+    assert_eq!(proxy.finish().ends(), ["client reset"]);
+}
+
+#[test]
 fn a_client_that_leaves_within_its_head_leaves_no_trace() {
     let (upstream, _told) = watched("HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n");
     let proxy = Tapped::before(upstream.address);
