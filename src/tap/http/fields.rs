@@ -194,7 +194,9 @@ impl Hosts {
         let known = self.names.iter().any(|known| known.eq_ignore_ascii_case(name))
             || name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok();
         let why = "not a name this proxy serves; allow it with --allow-host";
-        (!known).then(|| (421, format!("Host {} is {why}", name.escape_default())))
+        // What stands before an `@` can be a password, and this sentence is recorded.
+        let shown = name_of(host.rsplit('@').next().unwrap_or(host));
+        (!known).then(|| (421, format!("Host {} is {why}", shown.escape_default())))
     }
 }
 
@@ -266,6 +268,8 @@ mod tests {
         }
         assert_eq!(refuse(None, &[]), Some(400));
         assert_eq!(refuse(Some("evil.example"), &[("host", "localhost")]), Some(421));
+        let (_, why) = hosts.refuse(Some("me:pa:ss@localhost:80"), &Hop::default()).unwrap();
+        assert!(why.starts_with("Host localhost is "), "{why}");
         assert_eq!(refuse(None, &[("host", "localhost"), ("Host", "localhost")]), Some(400));
     }
 }
