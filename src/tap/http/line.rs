@@ -130,9 +130,7 @@ impl Line {
             {
                 return Poll::Ready(next);
             }
-            if self.client.pulse.is_ending(context.waker()) && self.client.held.is_empty() {
-                return Poll::Ready(Next::Over);
-            }
+            let ending = self.client.pulse.is_ending(context.waker());
             if let Some(kept) = &mut self.kept
                 && !kept.is_silent(context)
             {
@@ -142,6 +140,8 @@ impl Line {
             match poll_read(&mut self.client.stream, context, |bytes, _| held.extend_from_slice(bytes)) {
                 Poll::Ready(Ok(())) if held.len() > self.looked => {}
                 Poll::Ready(_) => return Poll::Ready(Next::Over),
+                // Only now: a request that has come already is still answered.
+                Poll::Pending if ending && held.is_empty() => return Poll::Ready(Next::Over),
                 Poll::Pending => return Poll::Pending,
             }
         }
