@@ -385,10 +385,10 @@ impl Line {
 
 impl Client {
     /// Looks out for the client's end while nothing more is wanted of it. That it was torn wakes nobody when not all it
-    /// sent was read: so the task is woken every second.
-    pub(super) fn poll_leave(&mut self, context: &mut Context<'_>) -> Poll<How> {
-        self.pulse.awaits_upload();
-        self.poll_watch(context)
+    /// sent was read: so the task is woken every second. Gives how it ended, and for how long nothing was wanted.
+    pub(super) fn poll_leave(&mut self, context: &mut Context<'_>) -> Poll<(How, Duration)> {
+        let waited = self.pulse.awaits_upload();
+        self.poll_watch(context).map(|how| (how, waited))
     }
 
     /// Looks out for the client's end, and holds what it sends meanwhile.

@@ -98,6 +98,38 @@ fn a_client_torn_from_a_server_that_takes_nothing_is_told() {
 }
 
 #[test]
+fn what_a_client_sent_before_it_left_arrives_also_when_it_is_taken_late() {
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let (tell, told) = std::sync::mpsc::channel();
+    let wait = std::sync::Mutex::new(wait);
+    let upstream = Upstream::start(move |mut line| {
+        let length = field(&line.head(), "content-length").unwrap().parse().unwrap();
+        tell.send(0).unwrap();
+        wait.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+        tell.send(line.bytes(length).len()).unwrap();
+        line.gone();
+    });
+    let proxy = Tapped::before(upstream.address);
+    // One size among these fills what lies between the two, and leaves less than is held.
+    for size in (1..60).map(|number| number * 150_000) {
+        let client = proxy.line();
+        let mut writer = client.stream().try_clone().unwrap();
+        let head = format!("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: {size}\r\n\r\n");
+        let sent = thread::spawn(move || {
+            writer.write_all(head.as_bytes()).and_then(|()| writer.write_all(&vec![b' '; size])).unwrap();
+            writer.shutdown(Shutdown::Both).unwrap();
+        });
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(0));
+        // Whoever has much to send is not done before upstream takes it.
+        thread::sleep(Duration::from_millis(5));
+        go.send(()).unwrap();
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(size));
+        sent.join().unwrap();
+    }
+    assert!(proxy.finish().ends().iter().all(|end| end == "client eof"));
+}
+
+#[test]
 fn a_client_torn_behind_more_requests_than_are_held_is_told() {
     let (upstream, told) = watched("");
     let proxy = Tapped::before(upstream.address);
