@@ -15,7 +15,6 @@ use super::pulse::Pulse;
 
 const SAID_WITHIN: Duration = Duration::from_secs(5);
 const LINGERS: Duration = Duration::from_secs(1);
-const MOST_LINGERED_BYTES: u64 = 1024 * 1024;
 
 pub(super) struct Client {
     pub(super) stream: TcpStream,
@@ -26,6 +25,13 @@ pub(super) struct Client {
 }
 
 impl Client {
+    /// Looks out for the client's end while nothing more is wanted of it. That it was torn wakes nobody when not all it
+    /// sent was read: so the task is woken every second. Gives how it ended, and for how long nothing was wanted.
+    pub(super) fn poll_leave(&mut self, context: &mut Context<'_>) -> Poll<(How, Duration)> {
+        let waited = self.pulse.awaits_upload();
+        self.poll_watch(context).map(|how| (how, waited))
+    }
+
     /// Looks out for the client's end, and holds what it sends meanwhile.
     pub(super) fn poll_watch(&mut self, context: &mut Context<'_>) -> Poll<How> {
         while self.held.len() < PIECE_BYTES {
@@ -38,10 +44,14 @@ impl Client {
                 Poll::Ready(Ok(0)) => return Poll::Ready(How::Eof),
                 Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(_)) => return Poll::Ready(How::Reset),
-                Poll::Pending => break,
+                Poll::Pending => return Poll::Pending,
             }
         }
-        Poll::Pending
+        // More is not held; but that the connection was torn can be seen past what was not read.
+        match self.stream.take_error() {
+            Ok(None) => Poll::Pending,
+            _ => Poll::Ready(How::Reset),
+        }
     }
 
     /// Some clients send line ends behind a body, which are no part of the next request.
@@ -52,32 +62,23 @@ impl Client {
         }
     }
 
-    /// Whether the client has left while nobody takes what it sends. Behind bytes that nobody reads its end is not seen;
-    /// that it was torn off is, once a second.
-    pub(super) fn poll_left(&mut self, context: &mut Context<'_>) -> Poll<How> {
-        self.pulse.awaits_upload();
-        if let Ok(Some(_)) = self.stream.take_error() {
-            return Poll::Ready(How::Reset);
-        }
-        self.poll_watch(context)
-    }
-
-    /// Sends words of ours; whether they could be.
+    /// Says something of our own, behind what is still on its way to the client; whether that could be.
     pub(super) async fn say(&mut self, words: &[u8]) -> bool {
-        let all = self.stream.write_all(words);
-        matches!(tokio::time::timeout(SAID_WITHIN, all).await, Ok(Ok(())))
+        let mut all = self.outbox.unsent();
+        all.extend_from_slice(words);
+        let said = self.stream.write_all(&all);
+        matches!(tokio::time::timeout(SAID_WITHIN, said).await, Ok(Ok(())))
     }
 
     /// Ends the connection, but not before the client has had a moment to read what was said last: closing with bytes
     /// unread tears it, and what is on its way is lost.
     pub(super) async fn linger(&mut self) {
         let _ = self.stream.shutdown().await;
-        let mut left = MOST_LINGERED_BYTES;
         let stream = &mut self.stream;
         let gone = poll_fn(|context| {
             loop {
-                match poll_read(stream, context, |bytes, _| bytes.len() as u64) {
-                    Poll::Ready(Ok(read)) if read > 0 && read <= left => left -= read,
+                match poll_read(stream, context, |bytes, _| bytes.len()) {
+                    Poll::Ready(Ok(read)) if read > 0 => {}
                     Poll::Ready(_) => return Poll::Ready(()),
                     Poll::Pending => return Poll::Pending,
                 }

@@ -60,7 +60,14 @@ impl Outbox {
 
     /// Nothing of it has gone out.
     pub(super) fn is_untouched(&self) -> bool {
-        self.sent == 0
+        self.sent == 0 && !self.unflushed
+    }
+
+    /// Takes out what has not gone out.
+    pub(super) fn unsent(&mut self) -> Vec<u8> {
+        let unsent = self.bytes.split_off(self.sent);
+        self.clear();
+        unsent
     }
 
     pub(super) fn clear(&mut self) {
@@ -95,5 +102,43 @@ impl Outbox {
             self.unflushed = false;
         }
         Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes everything and fails to pass it on, as TLS does over a connection that is gone.
+    struct Swallowing;
+
+    impl AsyncWrite for Swallowing {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn what_was_swallowed_is_not_there_to_be_sent_again() {
+        let mut outbox = Outbox { bytes: b"POST / HTTP/1.1".to_vec(), ..Outbox::default() };
+        assert!(outbox.is_untouched());
+        let sent = outbox.poll_send(&mut Swallowing, &mut Context::from_waker(std::task::Waker::noop()));
+        assert!(matches!(sent, Poll::Ready(Err(_))));
+        assert!(!outbox.is_untouched());
+    }
+
+    #[test]
+    fn what_has_not_gone_out_can_be_taken_back() {
+        let mut outbox = Outbox { bytes: b"abcdef".to_vec(), sent: 2, unflushed: true };
+        assert_eq!(outbox.unsent(), b"cdef");
+        assert!(outbox.is_empty() && outbox.is_untouched());
     }
 }

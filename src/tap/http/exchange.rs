@@ -147,7 +147,10 @@ impl Exchange {
                 && !self.to_server.is_empty()
             {
                 match self.to_server.poll_send(server, context) {
-                    Poll::Ready(Ok(())) => self.sent = true,
+                    Poll::Ready(Ok(())) => {
+                        self.sent = true;
+                        client.pulse.awaits_answer();
+                    }
                     Poll::Ready(Err(_)) if self.kept && !self.sent && self.to_server.is_untouched() => {
                         return Poll::Ready(Ended::Stale);
                     }
@@ -156,7 +159,7 @@ impl Exchange {
                         self.deaf = true;
                         self.to_server.clear();
                     }
-                    Poll::Pending => return client.poll_left(context).map(Ended::Left),
+                    Poll::Pending => return self.poll_untaken(client, forwarder, context),
                 }
             }
             let watching = self.upload.is_whole();
@@ -164,7 +167,7 @@ impl Exchange {
                 client.pulse.awaits_answer();
             }
             if watching && client.held.len() >= PIECE_BYTES {
-                return Poll::Pending;
+                return client.poll_leave(context).map(|(how, _)| Ended::Left(how));
             }
             if !watching && !client.held.is_empty() {
                 let held = std::mem::take(&mut client.held);
@@ -193,6 +196,23 @@ impl Exchange {
         }
         context.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Upstream takes nothing just now. Who was torn has gone; who left in order may have said all that was to be said,
+    /// and upstream has as much time for it as an upload has.
+    fn poll_untaken(&self, client: &mut Client, forwarder: &Forwarder, context: &mut Context<'_>) -> Poll<Ended> {
+        match client.poll_leave(context) {
+            Poll::Ready((How::Eof, waited)) if waited <= forwarder.upload_idle_limit && self.is_all_there(client) => {
+                Poll::Pending
+            }
+            left => left.map(|(how, _)| Ended::Left(how)),
+        }
+    }
+
+    /// Whether the rest of the request is held.
+    fn is_all_there(&self, client: &Client) -> bool {
+        let mut upload = self.upload.clone();
+        upload.feed(&client.held, Form::AsItCame, &mut Vec::new(), &mut Vec::new()).is_ok() && upload.is_whole()
     }
 
     /// Takes a piece of the request's body; gives how much of it was that.
@@ -289,7 +309,7 @@ impl Exchange {
                 continue;
             }
             if response.status == 101 {
-                if !self.asked.websocket {
+                if !self.asked.websocket || !response.hop.websocket {
                     return Some(Ended::Unanswered("it changed the protocol, which nobody had asked for".to_string()));
                 }
                 self.carrier.response(101, response.fields);

@@ -86,7 +86,7 @@ impl<'a> Hop<'a> {
                     hop.chunked = hop.codings == 1 && value.eq_ignore_ascii_case(b"chunked");
                 }
                 Name::Expect => hop.expects |= value.eq_ignore_ascii_case(b"100-continue"),
-                Name::Upgrade => hop.websocket |= value.eq_ignore_ascii_case(b"websocket"),
+                Name::Upgrade => hop.websocket |= is_websocket(value),
                 Name::Connection => hop.connection(value),
             }
         }
@@ -119,6 +119,11 @@ impl<'a> Hop<'a> {
         };
         bare && (self.named.is_empty() || !self.named.iter().any(|named| field.name.eq_ignore_ascii_case(named)))
     }
+}
+
+/// What an `Upgrade` field must say to be passed on. One that names others beside it lets the server choose those.
+pub(super) fn is_websocket(value: &[u8]) -> bool {
+    value.eq_ignore_ascii_case(b"websocket")
 }
 
 /// Digits only, as the standard has it.
@@ -189,7 +194,9 @@ impl Hosts {
         let known = self.names.iter().any(|known| known.eq_ignore_ascii_case(name))
             || name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok();
         let why = "not a name this proxy serves; allow it with --allow-host";
-        (!known).then(|| (421, format!("Host {} is {why}", name.escape_default())))
+        // What stands before an `@` can be a password, and this sentence is recorded.
+        let shown = name_of(host.rsplit('@').next().unwrap_or(host));
+        (!known).then(|| (421, format!("Host {} is {why}", shown.escape_default())))
     }
 }
 
@@ -261,6 +268,8 @@ mod tests {
         }
         assert_eq!(refuse(None, &[]), Some(400));
         assert_eq!(refuse(Some("evil.example"), &[("host", "localhost")]), Some(421));
+        let (_, why) = hosts.refuse(Some("me:pa:ss@localhost:80"), &Hop::default()).unwrap();
+        assert!(why.starts_with("Host localhost is "), "{why}");
         assert_eq!(refuse(None, &[("host", "localhost"), ("Host", "localhost")]), Some(400));
     }
 }

@@ -57,6 +57,13 @@ struct Kept {
     since: u32,
 }
 
+impl Kept {
+    /// Nothing has come: neither its end, nor something nobody asked for, which would be taken for the next answer.
+    fn is_silent(&mut self, context: &mut Context<'_>) -> bool {
+        poll_read(&mut self.stream, context, |_, _| ()).is_pending()
+    }
+}
+
 pub(super) struct Line {
     forwarder: Arc<Forwarder>,
     client: Client,
@@ -114,12 +121,9 @@ impl Line {
             {
                 return Poll::Ready(next);
             }
-            if self.client.pulse.is_ending(context.waker()) && self.client.held.is_empty() {
-                return Poll::Ready(Next::Over);
-            }
-            // Its end, or something nobody asked for.
+            let ending = self.client.pulse.is_ending(context.waker());
             if let Some(kept) = &mut self.kept
-                && poll_read(&mut kept.stream, context, |_, _| ()).is_ready()
+                && !kept.is_silent(context)
             {
                 self.kept = None;
             }
@@ -127,6 +131,8 @@ impl Line {
             match poll_read(&mut self.client.stream, context, |bytes, _| held.extend_from_slice(bytes)) {
                 Poll::Ready(Ok(())) if held.len() > self.looked => {}
                 Poll::Ready(_) => return Poll::Ready(Next::Over),
+                // Only now: a request that has come already is still answered.
+                Poll::Pending if ending && held.is_empty() => return Poll::Ready(Next::Over),
                 Poll::Pending => return Poll::Pending,
             }
         }
@@ -224,17 +230,17 @@ impl Line {
     async fn end(&mut self, mut exchange: Box<Exchange>, ended: Ended) -> Option<bool> {
         match ended {
             Ended::Done => {
-                let whole = exchange.upload.is_whole();
-                exchange.server_stays &= exchange.to_server.is_empty();
+                let stays = exchange.upload.is_whole() && !exchange.closes;
+                exchange.server_stays &= exchange.to_server.is_empty() && !exchange.deaf;
                 exchange.to_server.clear();
                 self.to_server = std::mem::take(&mut exchange.to_server);
                 if exchange.server_stays
-                    && whole
+                    && stays
                     && let Some(stream) = exchange.server.take()
                 {
                     self.kept = Some(Kept { stream, since: self.client.pulse.now() });
                 }
-                Some(whole && !exchange.closes)
+                Some(stays)
             }
             Ended::Left(how) => {
                 exchange.carrier.closed(Party::Client, how);
@@ -246,11 +252,11 @@ impl Line {
                 }
                 exchange.carrier.closed(Party::Server, How::Reset);
                 // What came before that is the client's.
-                let last = std::mem::take(&mut self.client.outbox.bytes);
-                self.client.say(&last).await;
-                if !exchange.shows_its_end() {
-                    let _ = self.client.stream.set_zero_linger();
+                self.client.say(&[]).await;
+                if exchange.shows_its_end() {
+                    return Some(false);
                 }
+                let _ = self.client.stream.set_zero_linger();
                 None
             }
             Ended::UploadStoodStill => {
@@ -287,8 +293,9 @@ impl Line {
     /// Finds a connection to upstream: the one that was kept, or a new one. The client may leave meanwhile.
     async fn server(&mut self, exchange: &mut Exchange) -> Result<(), Ended> {
         let idle = IDLE_LIMIT.as_secs() as u32;
-        if let Some(kept) = self.kept.take()
+        if let Some(mut kept) = self.kept.take()
             && self.client.pulse.now().wrapping_sub(kept.since) < idle
+            && poll_fn(|context| Poll::Ready(kept.is_silent(context))).await
         {
             exchange.server = Some(kept.stream);
             exchange.kept = true;
@@ -340,7 +347,7 @@ impl Line {
         let words = format!("upstream {} {words}", self.forwarder.dialer.address().url());
         exchange.carrier.note(&words);
         let words = format!("rpctap: {words}\n");
-        let closes = !exchange.asked.stays || !exchange.upload.is_whole();
+        let closes = !exchange.asked.stays || exchange.asked.websocket || !exchange.upload.is_whole();
         tell_own(&exchange.carrier, 502, &words, closes);
         exchange.carrier.closed(Party::Server, how);
         let said = self.client.say(own_words(502, &words, closes, exchange.asked.head_only).as_bytes()).await;

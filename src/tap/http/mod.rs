@@ -277,7 +277,8 @@ impl Worker {
         });
         // What is dropped with the runtime was ended by us.
         self.forwarder.cut.store(true, Ordering::Relaxed);
-        drop(runtime);
+        // All tasks go; a name that is just being looked up is not waited for, which can take as long as it likes.
+        runtime.shutdown_background();
         Ok(())
     }
 

@@ -162,7 +162,7 @@ impl<'a, 'r> Request<'a, 'r> {
                     out.extend_from_slice(b"Connection: Upgrade\r\n");
                     upgrades = true;
                 }
-                (Name::Upgrade, _) if self.hop.websocket => fields::write(field, self.head, out),
+                (Name::Upgrade, _) if fields::is_websocket(field.value) => fields::write(field, self.head, out),
                 (Name::Host, Some(host)) => {
                     out.extend_from_slice(field.name.as_bytes());
                     out.extend_from_slice(b": ");
@@ -213,6 +213,10 @@ mod tests {
         assert_eq!(
             written("GET /ws HTTP/1.1\r\nUpgrade: websocket\r\nConnection: keep-alive, Upgrade\r\n\r\n", "", None),
             "GET /ws HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+        );
+        assert_eq!(
+            written("GET / HTTP/1.1\r\nUpgrade: h2c\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", "", None),
+            "GET / HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
         );
     }
 

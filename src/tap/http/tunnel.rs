@@ -1,6 +1,9 @@
 //! An upgraded connection: bytes both ways, each piece passed on at once and copied to the tape.
 
+use std::time::Duration;
+
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout;
 
 use crate::event::{How, Party, Side};
 use crate::peer::dial::Stream;
@@ -10,9 +13,12 @@ use super::notes::Carrier;
 
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// Runs until both sides are done. `said` came from the server right behind its agreement.
+/// A side that says nothing more may also never end: a server that does not mind that its client has gone.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Runs until both sides are done, or one is and the other has had its time. `said` came from the server right behind its agreement.
 pub(super) async fn run(client: &mut Client, server: Stream, said: Vec<u8>, mut carrier: Carrier) {
-    let agreed = std::mem::take(&mut client.outbox.bytes);
+    let agreed = client.outbox.unsent();
     let asked = std::mem::take(&mut client.held);
     let (from_client, mut to_client) = client.stream.split();
     let (from_server, to_server) = tokio::io::split(server);
@@ -23,10 +29,11 @@ pub(super) async fn run(client: &mut Client, server: Stream, said: Vec<u8>, mut 
         let up = carry(from_client, to_server, asked, &carrier, Side::Client);
         let down = carry(from_server, to_client, said, &carrier, Side::Server);
         tokio::pin!(up, down);
-        // Whoever stops first ended it; the other direction may still say its last words.
+        // Whoever stops first ended it; the other may still say its last words, if there is somebody to hear them.
+        let torn = (Party::Client, How::Reset);
         tokio::select! {
-            ended = &mut up => { let _ = (&mut down).await; ended }
-            ended = &mut down => { let _ = (&mut up).await; ended }
+            ended = &mut up => { if ended != torn { let _ = timeout(LAST_WORDS, down).await; } ended }
+            ended = &mut down => { if ended != torn { let _ = timeout(LAST_WORDS, up).await; } ended }
         }
     };
     carrier.closed(by, how);

@@ -76,28 +76,69 @@ fn a_client_that_leaves_within_its_upload_is_told() {
 }
 
 #[test]
-fn a_client_that_is_torn_off_while_upstream_takes_nothing_is_told() {
+fn a_client_torn_from_a_server_that_takes_nothing_is_told() {
     let (tell, told) = std::sync::mpsc::channel();
-    let (go, wait) = std::sync::mpsc::channel::<()>();
-    let wait = std::sync::Mutex::new(wait);
+    let (leave, stays) = std::sync::mpsc::channel::<()>();
+    let stays = std::sync::Mutex::new(stays);
     let upstream = Upstream::start(move |mut line| {
         line.head();
-        wait.lock().unwrap().recv_timeout(PATIENCE).unwrap();
-        // All that was sent until then, and the end.
-        let _ = line.rest();
         tell.send(()).unwrap();
+        let _ = stays.lock().unwrap().recv();
     });
     let proxy = Tapped::before(upstream.address);
     let mut client = proxy.line();
     client.send("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n");
-    client.stream().set_write_timeout(Some(Duration::from_millis(300))).unwrap();
-    // Until all between the two is full.
-    while client.stream().write_all(&[b'x'; 1 << 16]).is_ok() {}
-    client.tear();
-    let recorded = proxy.finish();
-    assert_eq!(recorded.ends(), ["client reset"]);
-    go.send(()).unwrap();
     told.recv_timeout(PATIENCE).unwrap();
+    // Until nobody takes any more.
+    client.stream().set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+    while client.stream().write(&[b' '; 100_000]).is_ok() {}
+    client.tear();
+    assert_eq!(proxy.finish().ends(), ["client reset"]);
+    drop(leave);
+}
+
+#[test]
+fn what_a_client_sent_before_it_left_arrives_also_when_it_is_taken_late() {
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let (tell, told) = std::sync::mpsc::channel();
+    let wait = std::sync::Mutex::new(wait);
+    let upstream = Upstream::start(move |mut line| {
+        let length = field(&line.head(), "content-length").unwrap().parse().unwrap();
+        tell.send(0).unwrap();
+        wait.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+        tell.send(line.bytes(length).len()).unwrap();
+        line.gone();
+    });
+    let proxy = Tapped::before(upstream.address);
+    // One size among these fills what lies between the two, and leaves less than is held.
+    for size in (1..60).map(|number| number * 150_000) {
+        let client = proxy.line();
+        let mut writer = client.stream().try_clone().unwrap();
+        let head = format!("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: {size}\r\n\r\n");
+        let sent = thread::spawn(move || {
+            writer.write_all(head.as_bytes()).and_then(|()| writer.write_all(&vec![b' '; size])).unwrap();
+            writer.shutdown(Shutdown::Both).unwrap();
+        });
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(0));
+        // Whoever has much to send is not done before upstream takes it.
+        thread::sleep(Duration::from_millis(5));
+        go.send(()).unwrap();
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(size));
+        sent.join().unwrap();
+    }
+    assert!(proxy.finish().ends().iter().all(|end| end == "client eof"));
+}
+
+#[test]
+fn a_client_torn_behind_more_requests_than_are_held_is_told() {
+    let (upstream, told) = watched("");
+    let proxy = Tapped::before(upstream.address);
+    let mut client = proxy.line();
+    client.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(10_000));
+    assert_eq!(told.recv_timeout(PATIENCE), Ok("asked"));
+    client.tear();
+    assert_eq!(told.recv_timeout(PATIENCE), Ok("gone"));
+    assert_eq!(proxy.finish().ends(), ["client reset"]);
 }
 
 #[test]

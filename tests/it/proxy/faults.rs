@@ -42,6 +42,23 @@ fn a_server_that_takes_one_connection_at_a_time_is_not_held_up_by_clients_long_g
 }
 
 #[test]
+fn a_connection_that_nobody_will_use_again_is_not_kept_while_its_client_takes_leave() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let upstream = Upstream::start(move |mut line| {
+        line.message();
+        line.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        line.gone();
+        tell.send(()).unwrap();
+    });
+    let proxy = Tapped::before(upstream.address);
+    let mut client = proxy.post("Connection: close\r\n", CALL);
+    client.message();
+    client.gone();
+    // Less than the proxy waits for the client to close, too.
+    told.recv_timeout(Duration::from_millis(800)).unwrap();
+}
+
+#[test]
 fn a_response_with_two_lengths_is_passed_on_with_the_one_that_counts() {
     let upstream = Upstream::start(|mut line| {
         line.message();
@@ -73,6 +90,27 @@ fn an_upstream_that_resets_within_a_chunk_tears_the_client_too() {
     client.head();
     let rest = client.rest().unwrap_or_default();
     assert!(!rest.ends_with("0\r\n\r\n"), "the torn body must not look whole: {rest:?}");
+    assert_eq!(proxy.finish().ends(), ["server reset"]);
+}
+
+#[test]
+fn what_came_before_a_response_broke_off_reaches_a_client_that_sends_on() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let upstream = Upstream::start(move |mut line| {
+        line.head();
+        line.send("HTTP/1.1 200 OK\r\nContent-Length: 2000000\r\n\r\n").send(vec![b'x'; 1_000_000]);
+        line.close();
+        tell.send(()).unwrap();
+    });
+    let proxy = Tapped::before(upstream.address);
+    let mut client = proxy.line();
+    client.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").send(
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 300000\r\n\r\n".to_string() + &"y".repeat(300_000),
+    );
+    told.recv_timeout(PATIENCE).unwrap();
+    assert!(client.head().starts_with("HTTP/1.1 200"));
+    assert!(client.bytes(1_000_000).iter().all(|byte| *byte == b'x'));
+    client.gone();
     assert_eq!(proxy.finish().ends(), ["server reset"]);
 }
 

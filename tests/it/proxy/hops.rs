@@ -157,6 +157,45 @@ fn a_response_whose_chunks_break_their_rules_is_torn() {
 }
 
 #[test]
+fn what_was_said_before_an_answer_that_cannot_be_read_does_not_wait_for_the_next() {
+    let (upstream, _) = answering("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nnothing\r\n\r\n");
+    let proxy = Tapped::before(upstream.address);
+    let mut client = proxy.line();
+    for _ in 0..2 {
+        client.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert_eq!(client.head(), "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n");
+        assert!(client.message().0.starts_with("HTTP/1.1 502"));
+    }
+    // Of the old kind, it must not get what was meant for others.
+    client.send("GET / HTTP/1.0\r\nHost: localhost\r\n\r\n");
+    assert!(client.message().0.starts_with("HTTP/1.1 502"));
+}
+
+/// Upstream says more than its answer, just as much behind it as is read at once, and the next request is there already.
+#[test]
+fn what_stands_behind_an_answer_is_not_taken_for_the_next_one() {
+    let upstream = Upstream::start(|mut line| {
+        if line.head().contains("/second") {
+            line.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecond");
+        } else {
+            let head = "HTTP/1.1 200 OK\r\nContent-Length: 65494\r\n\r\n";
+            let first = format!("{head}{}", "x".repeat(65_494));
+            assert_eq!(first.len(), 64 * 1024);
+            line.send(format!("{first}HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged"));
+        }
+        let _ = line.rest();
+    });
+    let proxy = Tapped::before(upstream.address);
+    let get = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    for _ in 0..10 {
+        let mut client = proxy.line();
+        client.send(get("/first") + &get("/second"));
+        assert_eq!(client.message().1.len(), 65_494);
+        assert_eq!(client.message().1, "second");
+    }
+}
+
+#[test]
 fn a_protocol_nobody_asked_for_is_no_answer() {
     let (upstream, _) = answering("HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n");
     let proxy = Tapped::before(upstream.address);

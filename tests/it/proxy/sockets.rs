@@ -85,3 +85,45 @@ fn other_upgrades_are_not_passed_on() {
     let head = told.recv_timeout(PATIENCE).unwrap();
     assert!(!head.to_lowercase().contains("upgrade") && !head.contains("HTTP2"), "{head}");
 }
+
+#[test]
+fn what_is_named_beside_a_websocket_is_not_passed_on_either() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let upstream = Upstream::start(move |mut line| {
+        tell.send(line.head()).unwrap();
+        line.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n");
+        line.gone();
+    });
+    let proxy = Tapped::before(upstream.address);
+    let mut client = proxy.line();
+    client.send(UPGRADE.replace("Upgrade: websocket\r\n", "Upgrade: h2c\r\nUpgrade: websocket\r\n"));
+    let (head, _) = client.message();
+    assert!(head.starts_with("HTTP/1.1 502"), "{head}");
+    let head = told.recv_timeout(PATIENCE).unwrap();
+    assert!(!head.contains("h2c") && head.contains("Upgrade: websocket"), "{head}");
+}
+
+#[test]
+fn a_client_that_leaves_a_server_that_does_not_mind_is_told() {
+    for torn in [false, true] {
+        let (leave, stays) = std::sync::mpsc::channel::<()>();
+        let stays = std::sync::Mutex::new(stays);
+        let upstream = Upstream::start(move |mut line| {
+            line.head();
+            line.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n");
+            let _ = stays.lock().unwrap().recv();
+        });
+        let proxy = Tapped::before(upstream.address);
+        let mut client = proxy.line();
+        client.send(UPGRADE);
+        assert!(client.head().starts_with("HTTP/1.1 101"));
+        if torn {
+            client.tear();
+        } else {
+            client.close();
+        }
+        let ends = proxy.finish().ends();
+        assert!(ends.len() == 1 && ends[0].starts_with("client"), "{ends:?}");
+        drop(leave);
+    }
+}
