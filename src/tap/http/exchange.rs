@@ -32,6 +32,8 @@ pub(super) struct Asked {
     /// The client means to send another request.
     pub(super) stays: bool,
     pub(super) websocket: bool,
+    /// The client waits to be told that it may send the body.
+    pub(super) expects: bool,
 }
 
 /// How far the response has come.
@@ -212,12 +214,13 @@ impl Exchange {
     /// Whether the rest of the request is held.
     fn is_all_there(&self, client: &Client) -> bool {
         let mut upload = self.upload.clone();
-        upload.feed(&client.held, Form::AsItCame, &mut Vec::new(), &mut Vec::new()).is_ok() && upload.is_whole()
+        let fault = upload.feed(&client.held, Form::AsItCame, &mut Vec::new(), &mut Vec::new()).fault;
+        fault.is_none() && upload.is_whole()
     }
 
     /// Takes a piece of the request's body; gives how much of it was that.
     fn take(&mut self, bytes: &[u8], gathered: &mut Vec<u8>) -> Result<usize, &'static str> {
-        let fed = self.upload.feed(bytes, Form::AsItCame, &mut self.to_server.bytes, gathered)?;
+        let fed = self.upload.feed(bytes, Form::AsItCame, &mut self.to_server.bytes, gathered);
         self.uploaded += fed.data.len() as u64;
         note(&self.carrier, Side::Client, &fed)?;
         if self.upload.is_whole() {
@@ -353,11 +356,8 @@ impl Exchange {
             self.server_stays = false;
             return None;
         };
-        let passed = match body.feed(bytes, *form, &mut client.outbox.bytes, gathered) {
-            Ok(fed) => note(&self.carrier, Side::Server, &fed).map(|()| fed.taken),
-            Err(why) => Err(why),
-        };
-        match passed {
+        let fed = body.feed(bytes, *form, &mut client.outbox.bytes, gathered);
+        match note(&self.carrier, Side::Server, &fed).map(|()| fed.taken) {
             Ok(taken) => {
                 if body.is_whole() {
                     self.answer = Answer::Whole;
@@ -401,10 +401,11 @@ impl Exchange {
     }
 }
 
+/// Notes a piece of a body; fails where something is wrong behind it.
 fn note(carrier: &Carrier, from: Side, fed: &Fed<'_>) -> Result<(), &'static str> {
     carrier.body(from, fed.data);
-    match fed.trailers.is_empty() {
-        true => Ok(()),
-        false => read_trailers(&fed.trailers, |fields| carrier.trailers(from, fields)),
+    if !fed.trailers.is_empty() {
+        read_trailers(&fed.trailers, |fields| carrier.trailers(from, fields))?;
     }
+    fed.fault.map_or(Ok(()), Err)
 }

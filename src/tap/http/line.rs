@@ -178,6 +178,7 @@ impl Line {
             minor: request.minor,
             stays: request.hop.stays(request.minor),
             websocket: request.hop.websocket,
+            expects: request.hop.expects,
         };
         let mut exchange = Box::new(Exchange::new(carrier, asked, request.body()));
         exchange.to_server = std::mem::take(&mut self.to_server);
@@ -316,6 +317,9 @@ impl Line {
 
     /// What a client sends is recorded even if there is nobody to pass it on to, as far as one may wait for it.
     async fn take_in(&mut self, exchange: &mut Exchange) {
+        if exchange.asked.expects && exchange.uploaded == 0 {
+            return;
+        }
         exchange.deaf = true;
         exchange.to_server.clear();
         let (client, forwarder) = (&mut self.client, &*self.forwarder);

@@ -17,6 +17,17 @@ fn an_upstream_that_is_down_is_told_to_client_and_recorder() {
 }
 
 #[test]
+fn a_client_that_asks_before_it_sends_hears_at_once_that_upstream_is_down() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let proxy = Tapped::before(free);
+    let mut client = proxy.line();
+    client.send("POST / HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+    client.stream().set_read_timeout(Some(Duration::from_millis(1900))).unwrap();
+    assert!(client.message().0.starts_with("HTTP/1.1 502 "));
+    client.gone();
+}
+
+#[test]
 fn a_server_that_takes_one_connection_at_a_time_is_not_held_up_by_clients_long_gone() {
     let one_at_a_time = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = one_at_a_time.local_addr().unwrap();
