@@ -302,6 +302,13 @@ impl<S: Sink> Sink for Redactable<S> {
             Redactable::Redacting(sink) => sink.event(event),
         }
     }
+
+    fn over(&mut self, session: SessionKey) {
+        match self {
+            Redactable::Plain(sink) => sink.over(session),
+            Redactable::Redacting(sink) => sink.over(session),
+        }
+    }
 }
 
 struct Counting<'a, S: Sink> {
@@ -331,6 +338,10 @@ impl<S: Sink> Sink for Counting<'_, S> {
             self.losses.add(why);
         }
         self.sink.event(event);
+    }
+
+    fn over(&mut self, session: SessionKey) {
+        self.sink.over(session);
     }
 }
 

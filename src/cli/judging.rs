@@ -29,7 +29,7 @@ const MOST_WITH_CURVES: usize = 200;
 const MANY_RUNNING: usize = 256;
 
 /// With more than this, also those of which nothing has come for longest: each takes some kilobytes.
-const MOST_RUNNING: usize = 4096;
+const MOST_RUNNING: usize = 1024;
 
 /// So many events of others make that while.
 const QUIET_EVENTS: u64 = 1024;
@@ -145,7 +145,7 @@ struct Judging<'a> {
     running: HashMap<SessionKey, Box<Running>>,
     /// The session of the last event: most recordings have one at a time.
     begun: usize,
-    done: Vec<(usize, Told)>,
+    done: Vec<(usize, Box<Told>)>,
     /// Those of `done` that were too many. Where one session is asked for, it may be any.
     counted: Option<Counted>,
     bar: ProgressBar,
@@ -190,7 +190,7 @@ impl<'a> Judging<'a> {
         let number = self.is_store.then_some(running.session.key);
         let mut told = Told::new(number, judged, rows, running.peers);
         told.place = running.place;
-        self.done.push((running.place, told));
+        self.done.push((running.place, Box::new(told)));
         if self.done.len() > MOST_WITH_CURVES {
             let place = self.done.len() - 1 - MOST_WITH_CURVES;
             self.done[place].1.forget_curves();
@@ -255,7 +255,7 @@ impl<'a> Judging<'a> {
         self.bar.finish_and_clear();
         self.done.sort_by_key(|(place, _)| *place);
         sessions::mark_habits(&mut self.done.iter_mut().map(|(_, told)| &mut told.judged).collect::<Vec<_>>());
-        std::mem::take(&mut self.done).into_iter().map(|(_, told)| told).collect()
+        std::mem::take(&mut self.done).into_iter().map(|(_, told)| *told).collect()
     }
 }
 

@@ -13,6 +13,8 @@ pub trait Sink {
     fn session(&mut self, session: &Session);
     fn bytes(&mut self, session: SessionKey, stream: StreamId, bytes: &[u8]);
     fn event(&mut self, event: Event);
+    /// Nothing more comes of this session, which need not be remembered. Not told of every session.
+    fn over(&mut self, _: SessionKey) {}
 }
 
 /// Gives back raw bytes that went into a sink. Asked rarely: for gauges, transcripts, replay.

@@ -38,4 +38,10 @@ impl Sink for Renumbering<'_, '_> {
             self.reading.sink.event(event);
         }
     }
+
+    fn over(&mut self, session: SessionKey) {
+        if let Some(key) = self.keys.map.remove(&session) {
+            self.reading.sink.over(key);
+        }
+    }
 }

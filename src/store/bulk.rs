@@ -125,6 +125,10 @@ impl Sink for Bulk {
         self.gathered.event(event);
         self.perhaps_hand_over();
     }
+
+    fn over(&mut self, session: SessionKey) {
+        self.gathered.over(session);
+    }
 }
 
 /// How loads are written.

@@ -24,6 +24,8 @@ pub struct Load {
     pub(super) events: Vec<Event>,
     pub(super) runs: Vec<Run>,
     pub(super) taken: Option<Taken>,
+    /// Sessions of which nothing more will come.
+    pub(super) over: Vec<SessionKey>,
 }
 
 /// Up to where a spool is in the store with this load.
@@ -71,7 +73,7 @@ pub struct Gathered {
     /// The places found last, for even and for odd streams: mostly the two sides of a conversation take turns.
     last: [Option<((SessionKey, StreamId), usize)>; 2],
     /// How far each stream has come.
-    ends: HashMap<(SessionKey, StreamId), u64>,
+    ends: HashMap<SessionKey, Vec<(StreamId, u64)>>,
     spare: Vec<Vec<u8>>,
     /// Room for the events of the next load.
     spare_events: Vec<Event>,
@@ -94,7 +96,7 @@ impl Gathered {
 
     /// Goes on with a stream that already has `end` bytes in the store.
     pub fn continue_stream(&mut self, session: SessionKey, stream: StreamId, end: u64) {
-        self.ends.insert((session, stream), end);
+        set_end(self.ends.entry(session).or_default(), stream, end);
     }
 
     pub(super) fn note_taken(&mut self, taken: Taken) {
@@ -104,8 +106,10 @@ impl Gathered {
     /// Everything gathered so far.
     pub fn take(&mut self) -> Load {
         for run in &self.load.runs {
-            self.ends.insert((run.session, run.stream), run.start + run.bytes.len() as u64);
+            let ends = self.ends.entry(run.session).or_default();
+            set_end(ends, run.stream, run.start + run.bytes.len() as u64);
         }
+        self.load.over.iter().for_each(|session| drop(self.ends.remove(session)));
         self.places.clear();
         self.last = [None; 2];
         self.bytes = 0;
@@ -141,7 +145,8 @@ impl Gathered {
         let place = match self.places.get(&key) {
             Some(place) => *place,
             None => {
-                let start = self.ends.get(&key).copied().unwrap_or(0);
+                let ends = self.ends.get(&session).map_or(&[][..], Vec::as_slice);
+                let start = ends.iter().find(|(known, _)| *known == stream).map_or(0, |(_, end)| *end);
                 let bytes = self.spare.pop().unwrap_or_default();
                 self.load.runs.push(Run { session, stream, start, bytes, cuts: Vec::new() });
                 self.places.insert(key, self.load.runs.len() - 1);
@@ -156,7 +161,7 @@ impl Gathered {
 impl Sink for Gathered {
     fn session(&mut self, session: &Session) {
         // A key that meant another session until now: this one's streams begin anew.
-        self.ends.retain(|(key, _), _| *key != session.key);
+        self.ends.remove(&session.key);
         self.load.sessions.push(session.clone());
     }
 
@@ -185,6 +190,17 @@ impl Sink for Gathered {
         }
         self.load.events.push(event);
     }
+
+    fn over(&mut self, session: SessionKey) {
+        self.load.over.push(session);
+    }
+}
+
+fn set_end(ends: &mut Vec<(StreamId, u64)>, stream: StreamId, end: u64) {
+    match ends.iter_mut().find(|(known, _)| *known == stream) {
+        Some(known) => known.1 = end,
+        None => ends.push((stream, end)),
+    }
 }
 
 #[cfg(test)]
@@ -210,6 +226,22 @@ mod tests {
         assert!(blocks.len() >= 4 && blocks[1..].iter().all(|(start, _)| start % 1000 == 999), "{blocks:?}");
         gathered.bytes(1, 2, b"more");
         assert_eq!(gathered.take().runs[0].start, 600_000);
+    }
+
+    #[test]
+    fn streams_go_on_until_their_session_is_over() {
+        let mut gathered = Gathered::default();
+        for session in [1, 2] {
+            gathered.bytes(session, 0, b"abc");
+            gathered.bytes(session, 1, b"de");
+        }
+        gathered.over(1);
+        assert_eq!(gathered.take().runs.len(), 4);
+        assert_eq!(gathered.ends.keys().collect::<Vec<_>>(), [&2]);
+        gathered.bytes(2, 1, b"f");
+        gathered.bytes(2, 0, b"g");
+        let starts: Vec<_> = gathered.take().runs.iter().map(|run| (run.stream, run.start)).collect();
+        assert_eq!(starts, [(1, 2), (0, 3)]);
     }
 
     #[test]

@@ -87,6 +87,12 @@ impl Writer {
         while let Some(load) = self.waiting.front_mut() {
             write(&mut self.store.conn, &mut self.book, load)?;
             if let Some(load) = self.waiting.pop_front() {
+                // An importer asks for their numbers when all is read.
+                if !self.by_itself {
+                    for key in &load.over {
+                        self.book.sessions.remove(key);
+                    }
+                }
                 self.gathered.recycle(load);
             }
         }
@@ -179,6 +185,10 @@ impl Sink for Writer {
     fn event(&mut self, event: Event) {
         self.gathered.event(event);
         self.perhaps_commit();
+    }
+
+    fn over(&mut self, session: SessionKey) {
+        self.gathered.over(session);
     }
 }
 

@@ -29,6 +29,10 @@ impl Sink for Listening<'_> {
         }
         self.sink.event(event);
     }
+
+    fn over(&mut self, session: SessionKey) {
+        self.sink.over(session);
+    }
 }
 
 /// The connection is over: tells the session's end where no close frame did, and gives the end as it was.

@@ -17,7 +17,7 @@ use super::secrets::Secrets;
 const MOST_ENDED: usize = 256;
 
 /// A server may open a session for every request and never end one. Each costs less than a kilobyte here.
-const MOST_CONVERSATIONS: usize = 50_000;
+const MOST_CONVERSATIONS: usize = 20_000;
 
 /// With so many, each gives back what it does not need at the moment.
 const MANY: usize = 1_000;
@@ -38,14 +38,17 @@ pub(super) struct Conversation {
     pub(super) missing: bool,
     /// Where its requests are posted, once one was accepted there.
     pub(super) endpoint: Option<String>,
+    /// Under which it is known, hashed.
+    ids: Vec<Box<str>>,
     used: u64,
 }
 
 pub(super) struct Conversations {
+    first_session: SessionKey,
     next_session: SessionKey,
     opened: u64,
     uses: u64,
-    all: HashMap<SessionKey, Conversation>,
+    all: HashMap<SessionKey, Box<Conversation>>,
     by_id: HashMap<Box<str>, SessionKey>,
     by_endpoint: HashMap<Box<str>, SessionKey>,
     by_client: HashMap<Box<str>, SessionKey>,
@@ -78,6 +81,7 @@ fn path_of(url: &str) -> &str {
 impl Conversations {
     pub(super) fn new(first: SessionKey) -> Conversations {
         Conversations {
+            first_session: first,
             next_session: first,
             opened: 0,
             uses: 0,
@@ -124,7 +128,7 @@ impl Conversations {
 
     /// `late`: the conversation began before we listened, so its beginning is not told.
     pub(super) fn open(&mut self, setup: &HttpSetup, at: Micros, late: bool, sink: &mut dyn Sink) -> SessionKey {
-        self.make_room();
+        self.make_room(sink);
         let key = self.next_session;
         self.next_session += 1;
         self.opened += 1;
@@ -151,9 +155,10 @@ impl Conversations {
             ended: false,
             missing: false,
             endpoint: None,
+            ids: Vec::new(),
             used: self.uses,
         };
-        self.all.insert(key, conversation);
+        self.all.insert(key, Box::new(conversation));
         key
     }
 
@@ -193,7 +198,8 @@ impl Conversations {
 
     pub(super) fn bind_id(&mut self, id: &str, session: SessionKey) {
         let bound = self.by_id.get(id).is_some_and(|known| self.all.contains_key(known));
-        if !bound {
+        if !bound && let Some(conversation) = self.all.get_mut(&session) {
+            conversation.ids.push(id.into());
             self.by_id.insert(id.into(), session);
         }
     }
@@ -258,14 +264,26 @@ impl Conversations {
         }
     }
 
-    pub(super) fn ended(&mut self, session: SessionKey) {
+    pub(super) fn ended(&mut self, session: SessionKey, sink: &mut dyn Sink) {
         self.ended.push_back(session);
         if self.ended.len() > MOST_ENDED
             && let Some(oldest) = self.ended.pop_front()
             && self.all.get(&oldest).is_some_and(|conversation| conversation.ended && conversation.open_carriers == 0)
+            && let Some(conversation) = self.all.remove(&oldest)
         {
-            self.all.remove(&oldest);
-            self.by_id.retain(|_, known| *known != oldest);
+            for id in &conversation.ids {
+                if self.by_id.get(id) == Some(&oldest) {
+                    self.by_id.remove(id);
+                }
+            }
+            self.over(oldest, sink);
+        }
+    }
+
+    /// The first stands for the whole run, and is remembered.
+    fn over(&self, session: SessionKey, sink: &mut dyn Sink) {
+        if session != self.first_session {
+            sink.over(session);
         }
     }
 
@@ -273,7 +291,7 @@ impl Conversations {
     pub(super) fn open_ones(&mut self) -> impl Iterator<Item = &mut Conversation> {
         let mut open: Vec<_> = self.all.iter_mut().filter(|(_, conversation)| !conversation.ended).collect();
         open.sort_unstable_by_key(|(key, _)| **key);
-        open.into_iter().map(|(_, conversation)| conversation)
+        open.into_iter().map(|(_, conversation)| &mut **conversation)
     }
 
     /// The open ones; where there is none and `ended_too`, the one that was used last.
@@ -282,7 +300,7 @@ impl Conversations {
         if any || !ended_too {
             return self.open_ones().collect();
         }
-        self.all.values_mut().max_by_key(|conversation| conversation.used).into_iter().collect()
+        self.all.values_mut().max_by_key(|conversation| conversation.used).map(|last| &mut **last).into_iter().collect()
     }
 
     pub(super) fn clear(&mut self) {
@@ -291,14 +309,21 @@ impl Conversations {
         self.opened = next.1;
     }
 
-    fn make_room(&mut self) {
+    fn make_room(&mut self, sink: &mut dyn Sink) {
         if self.all.len() < self.most {
             return;
         }
         let mut ages: Vec<u64> = self.all.values().map(|conversation| conversation.used).collect();
         ages.sort_unstable();
         let young = ages[ages.len() / 2];
-        self.all.retain(|_, conversation| conversation.used >= young || conversation.open_carriers > 0);
+        let stays = |conversation: &Conversation| conversation.used >= young || conversation.open_carriers > 0;
+        let first = self.first_session;
+        self.all.retain(|key, conversation| {
+            if !stays(conversation) && *key != first {
+                sink.over(*key);
+            }
+            stays(conversation)
+        });
         let all = &self.all;
         self.by_id.retain(|_, session| all.contains_key(session));
         self.by_endpoint.retain(|_, session| all.contains_key(session));

@@ -281,7 +281,7 @@ impl HttpScribe {
             After::Redirected(location) => {
                 self.conversations.redirected(&self.secrets, &carrier.head, &location, at, session);
             }
-            After::Ended => self.conversations.ended(session),
+            After::Ended => self.conversations.ended(session, sink),
         }
     }
 
@@ -311,7 +311,7 @@ impl HttpScribe {
         carrier.take(conversation, &self.secrets, at, closed, sink);
         self.sockets.remove(&key);
         if conversation.ended {
-            self.conversations.ended(session);
+            self.conversations.ended(session, sink);
         }
     }
 

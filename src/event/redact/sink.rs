@@ -185,6 +185,10 @@ impl<S: Sink> Sink for Redacting<S> {
         }
         self.inner.event(event);
     }
+
+    fn over(&mut self, session: SessionKey) {
+        self.inner.over(session);
+    }
 }
 
 /// How long the line ends and header lines before a long body are; only lines that are clearly header lines count.
