@@ -98,7 +98,7 @@ struct Took {
 }
 
 /// Runs a program to its end and asks the system how much memory it had.
-fn run(mut command: Command, disk: Option<&Path>) -> io::Result<Option<Took>> {
+fn run(mut command: Command, most_code: i32, disk: Option<&Path>) -> io::Result<Option<Took>> {
     let start = Instant::now();
     let child = match command.stdin(Stdio::null()).stdout(Stdio::null()).spawn() {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -111,8 +111,7 @@ fn run(mut command: Command, disk: Option<&Path>) -> io::Result<Option<Took>> {
         (libc::wait4(child.id() as libc::pid_t, &raw mut status, 0, &raw mut usage), usage)
     };
     let seconds = start.elapsed().as_secs_f64();
-    // 1 is what analyze says when it found something.
-    let fine = waited > 0 && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) <= 1;
+    let fine = waited > 0 && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) <= most_code;
     if !fine {
         return Ok(None);
     }
@@ -123,7 +122,8 @@ fn run(mut command: Command, disk: Option<&Path>) -> io::Result<Option<Took>> {
 fn rpctap(arguments: &[std::ffi::OsString], disk: Option<&Path>) -> io::Result<Option<Took>> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rpctap"));
     command.args(arguments);
-    run(command, disk)
+    // 1 is what analyze says when it found something.
+    run(command, 1, disk)
 }
 
 fn sqlite3(folder: &Path, file: &Path) -> io::Result<Option<Took>> {
@@ -136,7 +136,7 @@ fn sqlite3(folder: &Path, file: &Path) -> io::Result<Option<Took>> {
         ".separator \"\\037\" \"\\n\"",
         &format!(".import {} lines", file.display()),
     ]);
-    run(command, Some(&database))
+    run(command, 0, Some(&database))
 }
 
 /// The columns of our `events` and the bodies, each message parsed once. Numbering the rows in their order, as the store
@@ -164,7 +164,7 @@ c.close()
     );
     let mut command = Command::new(python);
     command.args(["-c", &script]).stderr(Stdio::null());
-    run(command, Some(&database))
+    run(command, 0, Some(&database))
 }
 
 #[derive(Deserialize)]
