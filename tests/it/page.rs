@@ -68,7 +68,7 @@ impl Browser {
 
     fn call(&self, verb: &str, path: &str, body: &Value) -> Value {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("the driver");
-        let body = if verb == "GET" { String::new() } else { body.to_string() };
+        let body = if body.is_null() { String::new() } else { body.to_string() };
         write!(
             stream,
             "{verb} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
@@ -119,7 +119,9 @@ impl Browser {
 impl Drop for Browser {
     fn drop(&mut self) {
         if !self.session.is_empty() {
-            self.call("DELETE", &format!("/session/{}", self.session), &Value::Null);
+            // Or else the browser outlives its driver.
+            let ended = self.call("DELETE", &format!("/session/{}", self.session), &Value::Null);
+            assert!(ended.is_null() || std::thread::panicking(), "the browser runs on: {ended}");
         }
         let _ = self.driver.kill();
         let _ = self.driver.wait();
