@@ -123,7 +123,7 @@ pub(super) fn read_fields(bytes: &[u8]) -> Option<Vec<(String, String)>> {
 }
 
 /// Reads a chunk's line: its size, and extensions that are not looked at.
-pub(super) fn chunk_size(line: &[u8]) -> Option<u64> {
+pub fn chunk_size(line: &[u8]) -> Option<u64> {
     let line = line.trim_ascii_end();
     let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     let rest = line[digits..].trim_ascii_start();

@@ -335,8 +335,71 @@ impl Conversations {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use crate::event::{Event, Knows, Source, StreamId};
+
+    /// Hears which sessions are over.
+    #[derive(Default)]
+    struct Overs(Vec<SessionKey>);
+
+    impl Sink for Overs {
+        fn session(&mut self, _: &Session) {}
+        fn bytes(&mut self, _: SessionKey, _: StreamId, _: &[u8]) {}
+        fn event(&mut self, _: Event) {}
+        fn over(&mut self, session: SessionKey) {
+            self.0.push(session);
+        }
+    }
+
+    fn opened(count: usize, overs: &mut Overs) -> Conversations {
+        let setup = HttpSetup {
+            name: "up".to_string(),
+            source: Source::Http,
+            target: "http://up".to_string(),
+            knows: Knows::ALL,
+            only_rpc: false,
+            first_session: 1,
+            secret: [3; 32],
+        };
+        let mut all = Conversations::new(1);
+        for _ in 0..count {
+            let session = all.open(&setup, 0, false, overs);
+            all.get(session);
+            all.bind_id(&format!("id-{session}"), session);
+        }
+        all
+    }
+
     #[test]
     fn many_conversations_take_little_room() {
-        assert!(size_of::<super::Conversation>() <= 512, "{}", size_of::<super::Conversation>());
+        assert!(size_of::<Conversation>() <= 512, "{}", size_of::<Conversation>());
+    }
+
+    #[test]
+    fn what_has_ended_is_known_for_a_while_and_then_over() {
+        let mut overs = Overs::default();
+        let count = MOST_ENDED + 3;
+        let mut all = opened(count, &mut overs);
+        for session in 1..=count as SessionKey {
+            all.get(session).expect("known").ended = true;
+            all.ended(session, &mut overs);
+        }
+        // The first stands for the run.
+        assert_eq!(overs.0, [2, 3]);
+        assert_eq!((all.all.len(), all.by_id.len()), (MOST_ENDED, MOST_ENDED));
+    }
+
+    #[test]
+    fn of_too_many_the_least_used_are_over_unless_something_is_open_in_them() {
+        let mut overs = Overs::default();
+        let mut all = opened(MOST_CONVERSATIONS, &mut overs);
+        all.all.get_mut(&7).expect("known").open_carriers = 1;
+        all.get(9);
+        assert!(overs.0.is_empty());
+        let mut more = Overs::default();
+        all.make_room(&mut more);
+        assert!(!more.0.contains(&1) && !more.0.contains(&7) && !more.0.contains(&9));
+        assert_eq!(more.0.len(), MOST_CONVERSATIONS / 2 - 2);
+        assert_eq!(all.by_id.len(), all.all.len());
     }
 }

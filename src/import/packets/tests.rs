@@ -160,6 +160,25 @@ fn of_many_connections_the_quiet_ones_are_let_go() {
 }
 
 #[test]
+fn exchanges_of_connections_that_are_let_go_are_over_and_nobody_ended_them() {
+    let mut capture = Capture::new(Link::Raw, false);
+    let many = super::flows::MOST_FLOWS + 100;
+    for number in 0..many {
+        capture.client_port = 10_000 + number as u16;
+        let head = "POST /mcp HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 41\r\n\r\n";
+        capture.open().put(true, ACK, &[head.as_bytes(), PING].concat());
+    }
+    let collected = collect(capture.pcap(false, false)).expect("readable");
+    let closed = |wanted: Party| {
+        let by = |what: &&&Happening| matches!(what, Happening::CarrierClosed { by, .. } if *by == wanted);
+        happened(&collected).iter().filter(by).count()
+    };
+    // The others are open until the capture ends.
+    assert_eq!((closed(Party::Unknown), closed(Party::Tap)), (super::flows::MOST_FLOWS / 2, many - 1024));
+    assert_eq!(kinds(&collected).len(), many);
+}
+
+#[test]
 fn a_web_socket_is_read_from_its_upgrade_on() {
     let plain = |text: &[u8]| [&[0x81, text.len() as u8][..], text].concat();
     let mut capture = Capture::new(Link::Ethernet, false);

@@ -8,6 +8,7 @@
 use std::io::Write as _;
 
 use super::fields;
+use crate::wire::http_head::chunk_size;
 
 /// A chunk's size and its extensions.
 const LONGEST_CHUNK_LINE_BYTES: usize = 4 * 1024;
@@ -226,20 +227,11 @@ impl Chunks {
     }
 }
 
+/// The size of a chunk, from a line that nobody could read in another way.
 fn size_of_chunk(line: &[u8]) -> Option<u64> {
     let line = line.strip_suffix(b"\r\n")?;
-    let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
-    if digits == 0 || digits > 16 {
-        return None;
-    }
-    let behind = &line[digits..];
-    let extends = behind.trim_ascii_start().first().is_none_or(|byte| *byte == b';');
     let harmless = |byte: &u8| *byte == b'\t' || (*byte >= b' ' && *byte != 0x7f);
-    if !extends || !behind.iter().all(harmless) {
-        return None;
-    }
-    let value = |byte: u8| u64::from((byte as char).to_digit(16).unwrap_or(0));
-    Some(line[..digits].iter().fold(0, |size, byte| size << 4 | value(*byte)))
+    chunk_size(line).filter(|_| line.iter().all(harmless))
 }
 
 /// The fields of a trailer section that ends in an empty line.
