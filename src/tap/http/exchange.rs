@@ -4,25 +4,20 @@
 //! recorder (before they are sent: an answer can then never stand before what it answers), and how the exchange ended.
 //! Both directions are moved by the client's one task; each gets its turn.
 
-use std::mem::MaybeUninit;
 use std::task::{Context, Poll};
 
 use crate::event::{How, Side};
 use crate::peer::dial::Stream;
 
+use super::answer::Answer;
 use super::client::Client;
 use super::ends::{Outbox, PIECE_BYTES, poll_read, with_gathered};
 use super::framing::{Body, Fed, Form, read_trailers};
 use super::line::Forwarder;
 use super::notes::Carrier;
-use super::request::{MOST_FIELDS, end_of_head};
-use super::response::{Response, Then};
 
 /// After so many pieces of one direction the other has its turn.
 const ROUNDS: usize = 8;
-
-/// More than any server sends.
-const LONGEST_RESPONSE_HEAD_BYTES: usize = 256 * 1024;
 
 /// What the response depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,14 +29,6 @@ pub(super) struct Asked {
     pub(super) websocket: bool,
     /// The client waits to be told that it may send the body.
     pub(super) expects: bool,
-}
-
-/// How far the response has come.
-enum Answer {
-    Awaited,
-    Comes(Body, Form),
-    /// All of it has come, and perhaps not gone on.
-    Whole,
 }
 
 /// How an exchange ended.
@@ -78,9 +65,9 @@ pub(super) struct Exchange {
     pub(super) kept: bool,
     sent: bool,
     pub(super) to_server: Outbox,
-    answer: Answer,
+    pub(super) answer: Answer,
     /// The beginning of a response's head.
-    from_server: Vec<u8>,
+    pub(super) from_server: Vec<u8>,
     /// The server will take another request.
     pub(super) server_stays: bool,
     /// The client was told that its connection ends here.
@@ -264,145 +251,10 @@ impl Exchange {
         context.waker().wake_by_ref();
         Poll::Pending
     }
-
-    /// Takes what the server said.
-    fn hear(&mut self, bytes: &[u8], client: &mut Client, gathered: &mut Vec<u8>) -> Option<Ended> {
-        if bytes.is_empty() {
-            return self.ends(client);
-        }
-        match self.answer {
-            Answer::Comes(..) => self.pass(bytes, client, gathered),
-            // Said behind its answer, while the upload still runs.
-            Answer::Whole => {
-                self.server_stays = false;
-                Some(Ended::Done)
-            }
-            Answer::Awaited if self.from_server.is_empty() => self.answers(bytes, client, gathered),
-            Answer::Awaited => {
-                let looked = self.from_server.len().saturating_sub(3);
-                self.from_server.extend_from_slice(bytes);
-                let held = std::mem::take(&mut self.from_server);
-                if end_of_head(&held, looked).is_some() {
-                    return self.answers(&held, client, gathered);
-                }
-                if held.len() > LONGEST_RESPONSE_HEAD_BYTES {
-                    return Some(Ended::Unanswered("the head of its response is too long".to_string()));
-                }
-                self.from_server = held;
-                None
-            }
-        }
-    }
-
-    /// Reads heads, and what lies behind the last of them.
-    fn answers(&mut self, mut bytes: &[u8], client: &mut Client, gathered: &mut Vec<u8>) -> Option<Ended> {
-        while !bytes.is_empty() {
-            let mut room = [const { MaybeUninit::uninit() }; MOST_FIELDS];
-            let response = match Response::read(bytes, &mut room) {
-                Ok(Some(response)) => response,
-                Ok(None) => break,
-                Err(why) => return Some(Ended::Unanswered(why)),
-            };
-            bytes = &bytes[response.head.len()..];
-            if response.is_interim() {
-                // A client of HTTP/1.0 does not know them.
-                if self.asked.minor > 0 {
-                    response.write(Form::AsItCame, Then::Stays, &mut client.outbox.bytes);
-                }
-                continue;
-            }
-            if response.status == 101 {
-                if !self.asked.websocket || !response.hop.websocket {
-                    return Some(Ended::Unanswered("it changed the protocol, which nobody had asked for".to_string()));
-                }
-                self.carrier.response(101, response.fields);
-                response.write(Form::AsItCame, Then::Upgrades, &mut client.outbox.bytes);
-                return Some(Ended::Upgraded(bytes.to_vec()));
-            }
-            let body = match response.body(self.asked.head_only) {
-                Ok(body) => body,
-                Err(why) => return Some(Ended::Unanswered(why.to_string())),
-            };
-            self.carrier.response(response.status, response.fields);
-            let form = match body {
-                Body::Chunked(_) | Body::UntilClose if self.asked.minor == 0 => Form::Bare,
-                Body::UntilClose => Form::Chunks,
-                _ => Form::AsItCame,
-            };
-            self.server_stays = body != Body::UntilClose && response.hop.stays(response.minor);
-            // Behind a request for a WebSocket may follow what is none of HTTP.
-            self.closes =
-                !self.asked.stays || self.asked.websocket || form == Form::Bare || client.pulse.is_ending_now();
-            let then = match (self.closes, self.asked.minor) {
-                (true, _) => Then::Closes,
-                (false, 0) => Then::StaysOpenly,
-                (false, _) => Then::Stays,
-            };
-            response.write(form, then, &mut client.outbox.bytes);
-            self.answer = if body.is_whole() { Answer::Whole } else { Answer::Comes(body, form) };
-            if !bytes.is_empty() {
-                return self.pass(bytes, client, gathered);
-            }
-            return None;
-        }
-        self.from_server.extend_from_slice(bytes);
-        None
-    }
-
-    /// Passes on a piece of the response's body.
-    fn pass(&mut self, bytes: &[u8], client: &mut Client, gathered: &mut Vec<u8>) -> Option<Ended> {
-        let Answer::Comes(body, form) = &mut self.answer else {
-            // More than the response has.
-            self.server_stays = false;
-            return None;
-        };
-        let fed = body.feed(bytes, *form, &mut client.outbox.bytes, gathered);
-        match note(&self.carrier, Side::Server, &fed).map(|()| fed.taken) {
-            Ok(taken) => {
-                if body.is_whole() {
-                    self.answer = Answer::Whole;
-                    self.server_stays &= taken == bytes.len();
-                }
-                None
-            }
-            Err(why) => Some(Ended::Torn(why)),
-        }
-    }
-
-    /// The server has said all it will.
-    fn ends(&mut self, client: &mut Client) -> Option<Ended> {
-        self.server_stays = false;
-        match &self.answer {
-            Answer::Comes(Body::UntilClose, form) => {
-                if *form == Form::Chunks {
-                    client.outbox.bytes.extend_from_slice(b"0\r\n\r\n");
-                }
-                self.answer = Answer::Whole;
-                None
-            }
-            Answer::Whole => Some(Ended::Done),
-            _ => Some(self.broken(None)),
-        }
-    }
-
-    fn broken(&mut self, cause: Option<&std::io::Error>) -> Ended {
-        match self.answer {
-            Answer::Whole => {
-                self.server_stays = false;
-                Ended::Done
-            }
-            Answer::Comes(..) => Ended::Torn(""),
-            Answer::Awaited => Ended::Unanswered(match cause {
-                Some(cause) => cause.to_string(),
-                None if self.from_server.is_empty() => "the connection was closed".to_string(),
-                None => "the connection was closed within the head of the response".to_string(),
-            }),
-        }
-    }
 }
 
 /// Notes a piece of a body; fails where something is wrong behind it.
-fn note(carrier: &Carrier, from: Side, fed: &Fed<'_>) -> Result<(), &'static str> {
+pub(super) fn note(carrier: &Carrier, from: Side, fed: &Fed<'_>) -> Result<(), &'static str> {
     carrier.body(from, fed.data);
     if !fed.trailers.is_empty() {
         read_trailers(&fed.trailers, |fields| carrier.trailers(from, fields))?;

@@ -5,6 +5,7 @@
 //! and gets its share of the clients, so that a request never changes threads.
 //! Refuses to know what the bytes mean: all reading happens on the recorder's side ([`HttpTranscriber`]).
 
+mod answer;
 mod client;
 mod ends;
 mod exchange;
